@@ -1,0 +1,3 @@
+"""mpg: where the accelerator time went."""
+
+__version__ = "0.1.0"

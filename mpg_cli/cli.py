@@ -1,0 +1,187 @@
+"""The commands: options → one call → render. Heavy imports stay inside them, so that --help is instant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="mpg",
+    help="Where did the accelerator time go? Accounts for every chip-nanosecond of a trace.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Paths = Annotated[
+    list[str], typer.Argument(help="Files, folders, quoted globs, archives, label=path, or - for standard input.")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", "-f", help="rich, md or json. Default: rich on a terminal, else md.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write to this file; .md, .json or .txt chooses the format.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Window = Annotated[
+    str | None, typer.Option(help="What the account covers: steps (default), device or all activity of a source.")
+]
+View = Annotated[str | None, typer.Option(help="default, or fleet-paper: exposed communication in the program layer.")]
+StepRegex = Annotated[str | None, typer.Option(help="Host ranges that are steps, where there is no ProfilerStep.")]
+KeepNames = Annotated[
+    bool | None, typer.Option("--keep-names", help="Keep host names and private directories of the trace.")
+]
+CacheDir = Annotated[
+    str | None, typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg).")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Lost, cut or repaired data is an error (status 3).")]
+Detail = Annotated[bool, typer.Option("--detail", help="Longer tables.")]
+Width = Annotated[int | None, typer.Option(min=40, max=1000, help="Columns of the rich format.")]
+Color = Annotated[str, typer.Option(help="auto, always or never.")]
+Config = Annotated[Path | None, typer.Option(help="Settings file instead of ./mpg.toml.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages but errors.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks.")]
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 - Typer calls it
+    if value:
+        from mpg_cli import __version__
+
+        typer.echo(f"mpg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Where did the accelerator time go? Accounts for every chip-nanosecond of a trace."""
+
+
+@app.command()
+def analyze(  # noqa: PLR0913 - one parameter per option
+    paths: Paths,
+    format: Format = None,  # noqa: A002 - the option's name
+    output: Output = None,
+    force: Force = False,
+    window: Window = None,
+    view: View = None,
+    step_regex: StepRegex = None,
+    keep_names: KeepNames = None,
+    cache: CacheDir = None,
+    no_cache: NoCache = False,
+    strict: Strict = False,
+    detail: Detail = False,
+    width: Width = None,
+    color: Color = "auto",
+    config: Config = None,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001 - read by main()
+) -> None:
+    """Read traces and report what the chips did, why they waited, and how far that can be trusted."""
+    from mpg_cli import commands, output as out
+
+    target = out.Target.choose(format, output, force=force, width=width, color=color, detail=detail)
+    flags = _flags(window, view, step_regex, keep_names, cache, no_cache=no_cache)
+    report = commands.analyze(paths, commands.settings(config, flags), strict=strict, quiet=quiet)
+    target.write(report, quiet=quiet)
+
+
+@app.command()
+def ingest(  # noqa: PLR0913
+    paths: Paths,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the dataset to.")],
+    force: Force = False,
+    keep_names: KeepNames = None,
+    config: Config = None,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Read traces into a folder of Parquet tables, for `mpg report` and for your own queries."""
+    from mpg_cli import commands
+
+    settings = commands.settings(config, {"keep_names": keep_names, "cache_enabled": False})
+    commands.ingest_to(paths, output, settings, force=force, quiet=quiet)
+
+
+@app.command()
+def report(  # noqa: PLR0913
+    dataset: Annotated[Path, typer.Argument(help="A folder written by mpg ingest.")],
+    format: Format = None,  # noqa: A002
+    output: Output = None,
+    force: Force = False,
+    window: Window = None,
+    view: View = None,
+    step_regex: StepRegex = None,
+    strict: Strict = False,
+    detail: Detail = False,
+    width: Width = None,
+    color: Color = "auto",
+    config: Config = None,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Report from a dataset, without parsing anything again."""
+    from mpg_cli import commands, output as out
+
+    target = out.Target.choose(format, output, force=force, width=width, color=color, detail=detail)
+    flags = {"window": window, "view": view, "step_regex": step_regex}
+    target.write(commands.report_on(dataset, commands.settings(config, flags), strict=strict), quiet=quiet)
+
+
+@app.command()
+def formats(
+    path: Annotated[str | None, typer.Argument(help="Say which parser takes this, and why the others do not.")] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """List the formats mpg reads, or what it makes of a file."""
+    from mpg_cli import commands
+
+    _echo(commands.formats_text(path))
+
+
+@app.command()
+def schema(
+    table: Annotated[str | None, typer.Argument(help="A table's name, or report for the JSON Schema.")] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Print the columns of a table, all tables, or the JSON Schema of the report."""
+    from mpg_cli import commands
+
+    _echo(commands.schema_text(table))
+
+
+@app.command()
+def explain(
+    cause: Annotated[str | None, typer.Argument(help="A cause of the ledger, e.g. communication.")] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Say what a cause means, where to look and what usually helps."""
+    from mpg_cli import commands
+
+    _echo(commands.explain_text(cause))
+
+
+def _flags(  # noqa: PLR0913
+    window: str | None, view: str | None, step_regex: str | None, keep_names: bool | None, cache: str | None,  # noqa: FBT001
+    *, no_cache: bool,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "window": window,
+        "view": view,
+        "step_regex": step_regex,
+        "keep_names": keep_names,
+        "cache_dir": cache,
+        "cache_enabled": False if no_cache else None,
+    }
+
+
+def _echo(text: str) -> None:
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -1,0 +1,134 @@
+"""What the commands do, apart from options and rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpg_cli import config
+from mpg_cli.analysis import AnalysisOptions
+from mpg_cli.analysis import analyze as analyze_dataset
+from mpg_cli.cache import Cache, default_folder
+from mpg_cli.config import Settings
+from mpg_cli.goodput.names import NameRules
+from mpg_cli.goodput.taxonomy import Cause, load_taxonomy
+from mpg_cli.ingest import IngestOptions, ingest
+from mpg_cli.progress import progress_on
+from mpg_cli.report.model import Report
+from mpg_cli.store import open_dataset, write_dataset
+from mpg_parsers.errors import InputError, UsageError
+from mpg_parsers.registry import parsers, verdicts
+from mpg_parsers.source import expand
+from mpg_parsers.tables import TABLES, Table
+
+# warnings that mean that data was lost, cut or altered: errors under --strict
+STRICT = (
+    "truncated_input", "repaired_input", "dropped_events", "device_records_lost", "duration_overflow",
+    "duplicate_events", "unmatched_events", "skipped_files", "event_cap", "bad_row",
+)  # fmt: skip
+
+
+def settings(path: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """The settings in force."""
+    return config.load(path, flags)
+
+
+def analyze(paths: Sequence[str], chosen: Settings, *, strict: bool, quiet: bool) -> Report:
+    """Ingest and analyse. Raises InputError."""
+    with progress_on(quiet=quiet) as progress:
+        options = IngestOptions(chosen.keep_names, _cache(chosen), progress)
+        with ingest(paths, options) as found:
+            report = analyze_dataset(found.dataset, _options(chosen), found.notices)
+    return _checked(report, strict=strict)
+
+
+def report_on(folder: Path, chosen: Settings, *, strict: bool) -> Report:
+    """Analyse a dataset on disk. Raises InputError."""
+    return _checked(analyze_dataset(open_dataset(folder), _options(chosen)), strict=strict)
+
+
+def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bool, quiet: bool) -> None:
+    """Write the dataset of what was named to `folder`."""
+    import sys
+
+    with progress_on(quiet=quiet) as progress, ingest(paths, IngestOptions(chosen.keep_names, None, progress)) as found:
+        write_dataset(found.dataset, folder, force=force)
+        count, notices = found.dataset.count, found.notices
+    if not quiet:
+        for notice in notices:
+            print(f"warning[{notice.kind}]: {notice.source}: {notice.message}", file=sys.stderr)
+        print(f"Wrote {folder} ({count} source{'s' if count != 1 else ''})", file=sys.stderr)
+
+
+def _cache(chosen: Settings) -> Cache | None:
+    if not chosen.cache_enabled:
+        return None
+    return Cache(Path(chosen.cache_dir) if chosen.cache_dir else default_folder(), chosen.cache_limit)
+
+
+def _options(chosen: Settings) -> AnalysisOptions:
+    return AnalysisOptions(chosen.window, chosen.view, chosen.step_regex, NameRules.load(chosen.name_rules))
+
+
+def _checked(report: Report, *, strict: bool) -> Report:
+    for warning in report.warnings if strict else ():
+        if warning.kind in STRICT:
+            path = warning.source or report.sources[0].path
+            raise InputError(warning.kind, path, warning.message, hint="an error because of --strict")
+    return report
+
+
+def formats_text(path: str | None) -> str:
+    """The formats, or every parser's verdict on a file."""
+    if path is None:
+        return "\n".join(f"{parser.name:10} {parser.description}" for parser in parsers())
+    lines = []
+    with expand([path]) as expansion:
+        for source in expansion.sources:
+            for parser, reason in verdicts(source):
+                lines.append(f"{source.path}: {parser.name}: {'no: ' + reason if reason else 'yes'}")
+        lines += [f"{notice.source}: skipped: {notice.message}" for notice in expansion.notices]
+    return "\n".join(lines)
+
+
+def schema_text(name: str | None) -> str:
+    """Columns of one table or of all, or the report's JSON Schema."""
+    if name == "report":
+        import orjson
+
+        from mpg_cli.report.schema import json_schema
+
+        return orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2).decode()
+    if name is None:
+        return "\n".join(_table_text(table) for table in TABLES.values())
+    if name not in TABLES:
+        known = (*TABLES, "report")
+        raise UsageError(f"no table {name!r}{config.did_you_mean(name, known)}", hint=f"known: {', '.join(known)}")
+    return _table_text(TABLES[name])
+
+
+def _table_text(table: Table) -> str:
+    lines = [f"{table.name}: {table.row}"]
+    for column in table.columns:
+        unit = f" [{column.unit}]" if column.unit else ""
+        values = f" ({', '.join(column.values)})" if column.values else ""
+        null = "" if column.null == "never" else f"; null: {column.null}"
+        lines.append(f"  {column.name:18} {column.dtype:8} {column.meaning}{unit}{values}{null}")
+    return "\n".join([*lines, ""])
+
+
+def explain_text(cause_id: str | None) -> str:
+    """One cause in full, or a line for each."""
+    causes = load_taxonomy().causes
+    if cause_id is None:
+        return "\n".join(f"{cause.layer:11} {cause.id:20} {cause.meaning}" for cause in causes.values())
+    if cause_id not in causes:
+        close = config.did_you_mean(cause_id, tuple(causes))
+        raise UsageError(f"no cause {cause_id!r}{close}", hint="`mpg explain` lists all causes")
+    return _cause_text(causes[cause_id])
+
+
+def _cause_text(cause: Cause) -> str:
+    fixes = "\n".join(f"  - {fix}" for fix in cause.fixes)
+    return f"{cause.id} ({cause.layer}): {cause.label}\n\n{cause.meaning}\n\nLook at: {cause.look_at}\nUsual fixes:\n{fixes}\nOwner: {cause.owner}"

@@ -1,0 +1,170 @@
+"""Settings: command line > MPG_* environment > mpg.toml > [tool.mpg] of pyproject.toml > defaults.
+
+    [analyze]
+    window = "steps"            # steps, device or all
+    view = "default"            # default or fleet-paper
+    step-regex = "step\\\\[.*"     # host ranges that are steps
+    keep-names = false          # keep host names and private paths
+
+    [cache]
+    enabled = true
+    dir = "…"                   # default: $XDG_CACHE_HOME/mpg, else ~/.cache/mpg
+    limit = "4GiB"
+
+    [[name]]                    # rules on kernel names, before the shipped ones
+    id = "our-allreduce"
+    class = "comm"              # compute, comm or memory
+    family = "custom"
+    pattern = "^acme_ring_"
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mpg_parsers.errors import UsageError
+
+FILE = "mpg.toml"
+WINDOWS = ("steps", "device", "all")
+VIEWS = ("default", "fleet-paper")
+UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+ON = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings; `name_rules` are the [[name]] tables as written."""
+
+    window: str = "steps"
+    view: str = "default"
+    step_regex: str | None = None
+    keep_names: bool = False
+    cache_enabled: bool = True
+    cache_dir: str | None = None
+    cache_limit: int = 4 << 30
+    name_rules: tuple[Mapping[str, object], ...] = ()
+
+
+# section.key in the file, field of Settings, environment variable
+KEYS = {
+    "analyze.window": ("window", "MPG_WINDOW"),
+    "analyze.view": ("view", "MPG_VIEW"),
+    "analyze.step-regex": ("step_regex", "MPG_STEP_REGEX"),
+    "analyze.keep-names": ("keep_names", "MPG_KEEP_NAMES"),
+    "cache.enabled": ("cache_enabled", "MPG_CACHE_ENABLED"),
+    "cache.dir": ("cache_dir", "MPG_CACHE_DIR"),
+    "cache.limit": ("cache_limit", "MPG_CACHE_LIMIT"),
+}
+SECTIONS = ("analyze", "cache", "name")
+
+
+def load(explicit: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """The settings in force. `flags` are the values given on the command line, None where not given.
+
+    Raises UsageError for an unknown key or value, naming where it stands.
+    """
+    values: dict[str, Any] = {}
+    document, base, where = _document(explicit)
+    if document:
+        values.update(_from_document(document, base, where))
+    for name, variable in KEYS.values():
+        if os.environ.get(variable):
+            values[name] = check(name, os.environ[variable], variable)
+    values.update({name: check(name, value, _flag(name)) for name, value in flags.items() if value is not None})
+    return replace(Settings(), **values)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _document(explicit: Path | None) -> tuple[dict[str, Any], Path, str]:
+    """(settings as written, folder that relative paths start from, name for messages)."""
+    if explicit is not None:
+        return _read(explicit), explicit.parent, str(explicit)
+    here = Path(FILE)
+    if here.is_file():
+        return _read(here), here.parent, FILE
+    project = Path("pyproject.toml")
+    if project.is_file():
+        tool = _read(project).get("tool", {})
+        found = tool.get("mpg", {}) if isinstance(tool, dict) else {}
+        return found, project.parent, "pyproject.toml [tool.mpg]"
+    return {}, here.parent, ""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}", hint="the settings file is TOML: see docs/cli.md") from error
+
+
+def _from_document(document: Mapping[str, Any], base: Path, where: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for section, content in document.items():
+        _known(section, SECTIONS, where)
+        if section == "name":
+            values["name_rules"] = tuple(content) if isinstance(content, list) else (content,)
+            continue
+        if not isinstance(content, dict):
+            raise UsageError(f"{where}: [{section}] must be a table")
+        for key, value in content.items():
+            full = f"{section}.{key}"
+            _known(full, tuple(KEYS), where)
+            name = KEYS[full][0]
+            values[name] = check(name, value, f"{where}: {full}")
+    if values.get("cache_dir"):
+        values["cache_dir"] = str(base / values["cache_dir"])
+    return values
+
+
+def _known(name: str, names: tuple[str, ...], where: str) -> None:
+    if name not in names:
+        raise UsageError(f"{where}: unknown setting {name!r}{did_you_mean(name, names)}", hint=f"known: {', '.join(names)}")
+
+
+def did_you_mean(name: str, names: tuple[str, ...]) -> str:
+    """"; did you mean …?" if one of `names` is close, else ""."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check(name: str, value: Any, where: str) -> Any:
+    """A value of the setting's type. Raises UsageError."""
+    choices = {"window": WINDOWS, "view": VIEWS}.get(name)
+    if choices:
+        if value not in choices:
+            close = did_you_mean(str(value), choices)
+            raise UsageError(f"{where}: {value!r} is none of {', '.join(choices)}{close}")
+        return value
+    if name == "cache_limit":
+        return parse_size(value, where)
+    if name in ("keep_names", "cache_enabled"):
+        return _boolean(value, where)
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: expected a text, got {value!r}")
+    return value or None
+
+
+def _boolean(value: Any, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in ON:
+        raise UsageError(f"{where}: expected true or false, got {value!r}")
+    return ON[str(value).lower()]
+
+
+def parse_size(value: Any, where: str) -> int:
+    """Bytes in 512, "512MiB" or "4GiB". Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,15})\s*([KMGT]iB|B|)", str(value).strip())
+    if match is None or isinstance(value, bool):
+        raise UsageError(f"{where}: expected a size such as 4GiB, got {value!r}")
+    return int(match[1]) * UNITS[match[2]]

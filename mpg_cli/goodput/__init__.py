@@ -1,0 +1,1 @@
+"""Claims on chip-time, resolved into a ledger that closes."""

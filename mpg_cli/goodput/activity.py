@@ -1,0 +1,62 @@
+"""Everything the runtime account needs of a dataset of traces: classified device activity, windows, steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from mpg_cli.goodput.names import COLLECTIVE_OPERATOR, NameRules
+from mpg_cli.store import Dataset
+
+OPS_COLUMNS = (
+    "source", "process", "device", "stream", "start_ns", "dur_ns", "kind", "name", "correlation", "external_id",
+    "graph_node", "collective", "group", "group_ranks", "group_size", "seq", "in_elements", "element_type",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Device activity of all sources.
+
+    ops: device_ops with subject (number of the device over all sources), end_ns, activity, family and rule
+    subjects: subject, source, process, device, name, uuid; one row per device with activity
+    sources: the sources table, with ranks
+    """
+
+    ops: pl.DataFrame
+    subjects: pl.DataFrame
+    sources: pl.DataFrame
+
+
+def load(dataset: Dataset, sources: pl.DataFrame, rules: NameRules) -> Activity:
+    """Read and classify all device activity."""
+    ops = dataset.scan("device_ops").select(OPS_COLUMNS).collect()
+    keys = ["source", "process", "device"]
+    subjects = ops.select(keys).unique().sort(keys).with_row_index("subject").cast({"subject": pl.Int64})
+    ops = ops.join(subjects, on=keys, nulls_equal=True, maintain_order="left")
+    ops = ops.with_columns(end_ns=pl.col("start_ns") + pl.col("dur_ns"))
+    ops = rules.classify(_with_linked_operator(ops, dataset))
+    devices = dataset.scan("devices").select(*keys, "name", "uuid").unique(keys).collect()
+    subjects = subjects.join(devices, on=keys, how="left", nulls_equal=True).sort("subject")
+    return Activity(ops, subjects, sources)
+
+
+def _with_linked_operator(ops: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
+    """`ops` with linked_op: the communication operator its external id names, null for all others.
+
+    Some traces write the correlation id as external id; such an id is no link.
+    """
+    operators = (
+        dataset.scan("host_events")
+        .filter((pl.col("kind") == "op") & pl.col("name").str.contains(COLLECTIVE_OPERATOR))
+        .filter(pl.col("external_id").is_not_null())
+        .select("source", "external_id", linked_op="name")
+        .unique(["source", "external_id"])
+        .collect()
+    )
+    real = pl.when(pl.col("external_id").ne_missing(pl.col("correlation"))).then("external_id")
+    linked = ops.with_columns(_id=real).join(
+        operators, left_on=["source", "_id"], right_on=["source", "external_id"], how="left", maintain_order="left"
+    )
+    return linked.drop("_id")

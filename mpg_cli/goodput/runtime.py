@@ -1,0 +1,112 @@
+"""Runtime Goodput from device activity: figures per device and step, and the ledger over the windows.
+
+The order on a device (DESIGN: computing > exposed communication > exposed memory copy > other busy > idle) is the
+order in which `resolve` serves the causes.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from mpg_cli.goodput import intervals, ledger
+from mpg_cli.goodput.activity import Activity
+
+ACTIVITIES = ("compute", "comm", "memory", "other")
+CAUSES = ("productive", "communication", "memory_copy", "unclassified_busy")
+CAUSE_OF = dict(zip(ACTIVITIES, CAUSES, strict=True))
+IDLE = "unknown"
+KINDS = {"kernel": "kernel_count", "memcpy": "memcpy_count", "memset": "memset_count"}
+
+
+def busy_intervals(ops: pl.DataFrame) -> pl.DataFrame:
+    """The union of each activity on each device: subject, activity, start_ns, end_ns."""
+    return intervals.union(ops.select("subject", "activity", "start_ns", "end_ns"), by=["subject", "activity"])
+
+
+def device_figures(ops: pl.DataFrame, busy: pl.DataFrame) -> pl.DataFrame:
+    """Per subject: span, busy, idle, the unions by activity, the exposed parts, and counts of records by kind.
+
+    exposed_comm = |compute ∪ comm| - |compute|, and so on down the order: nested unions, no sweep.
+    """
+    figures = ops.group_by("subject").agg(
+        span_ns=pl.col("end_ns").max() - pl.col("start_ns").min(),
+        *((pl.col("kind") == kind).sum().cast(pl.Int64).alias(name) for kind, name in KINDS.items()),
+    )
+    for activity in ACTIVITIES:
+        length = intervals.total(busy.filter(pl.col("activity") == activity), by=["subject"])
+        figures = _joined(figures, length, f"{activity}_ns")
+    for depth in range(1, len(ACTIVITIES) + 1):
+        length = intervals.total(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
+        figures = _joined(figures, length, f"_{depth}")
+    return figures.with_columns(
+        busy_ns=pl.col("_4"),
+        idle_ns=pl.col("span_ns") - pl.col("_4"),
+        exposed_comm_ns=pl.col("_2") - pl.col("_1"),
+        exposed_memory_ns=pl.col("_3") - pl.col("_2"),
+        exposed_other_ns=pl.col("_4") - pl.col("_3"),
+    ).sort("subject")
+
+
+def _joined(figures: pl.DataFrame, length: pl.DataFrame, name: str) -> pl.DataFrame:
+    joined = figures.join(length.rename({"length_ns": name}), on="subject", how="left")
+    return joined.with_columns(pl.col(name).fill_null(0))
+
+
+def resolve_windows(activity: Activity, busy: pl.DataFrame, windows: pl.DataFrame) -> ledger.Resolution:
+    """The ledger of all devices, each over its source's window (windows: source, start_ns, end_ns)."""
+    spans = activity.subjects.select("subject", "source").join(windows, on="source")
+    capacity = spans.select("subject", "start_ns", "end_ns", chips=pl.lit(1, pl.Int64))
+    return ledger.resolve(capacity, _claims(busy), CAUSES, IDLE)
+
+
+def _claims(busy: pl.DataFrame) -> pl.DataFrame:
+    return busy.select(
+        "subject",
+        "start_ns",
+        "end_ns",
+        chips=pl.lit(1, pl.Int64),
+        cause=pl.col("activity").replace_strict(CAUSE_OF, return_dtype=pl.String),
+        evidence=pl.lit(None, pl.Int64),
+    )
+
+
+def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """One row per step and device: wall_ns, busy_ns, compute_ns, exposed_comm_ns, exposed_memory_ns.
+
+    Steps may overlap (nested ranges), so each is measured on its own, with running totals of the nested unions.
+    """
+    spans = steps.with_row_index("_step").join(activity.subjects.select("subject", "source"), on="source")
+    for depth in range(1, len(ACTIVITIES) + 1):
+        covered = intervals.union(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
+        spans = _measure(spans, covered, f"_{depth}")
+    return spans.with_columns(
+        wall_ns=pl.col("end_ns") - pl.col("start_ns"),
+        busy_ns=pl.col("_4"),
+        compute_ns=pl.col("_1"),
+        exposed_comm_ns=pl.col("_2") - pl.col("_1"),
+        exposed_memory_ns=pl.col("_3") - pl.col("_2"),
+    ).sort("_step", "subject")
+
+
+def _measure(spans: pl.DataFrame, covered: pl.DataFrame, name: str) -> pl.DataFrame:
+    """`spans` with the length of `covered` (disjoint, per subject) inside each as column `name`."""
+    ordered = covered.sort("subject", "start_ns")
+    length = pl.col("end_ns") - pl.col("start_ns")
+    running = ordered.with_columns(before=length.cum_sum().over("subject") - length)
+    upper = _covered_until(spans, running, "end_ns")
+    lower = _covered_until(spans, running, "start_ns")
+    return spans.with_columns((upper - lower).alias(name))
+
+
+def _covered_until(spans: pl.DataFrame, running: pl.DataFrame, edge: str) -> pl.Series:
+    """For each row of `spans`, how much of its subject is covered before the instant in column `edge`."""
+    at = spans.select("subject", at=edge).with_row_index("row").sort("at")
+    found = at.join_asof(
+        running.select("subject", "start_ns", "end_ns", "before").sort("start_ns"),
+        left_on="at",
+        right_on="start_ns",
+        by="subject",
+        check_sortedness=False,
+    )
+    reached = pl.min_horizontal("at", "end_ns") - pl.col("start_ns") + pl.col("before")
+    return found.with_columns(covered=reached.fill_null(0)).sort("row")["covered"]

@@ -1,0 +1,1 @@
+"""The one result (model) and a renderer per format."""

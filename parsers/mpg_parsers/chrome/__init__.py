@@ -1,0 +1,1 @@
+"""Chrome Trace Event JSON: cut into blocks, decoded, repaired, packed into columns."""

@@ -1,0 +1,78 @@
+"""What can be wrong with an input, as errors (no figures) and notices (figures, with a caveat).
+
+    MpgError                 anything a user can act on; has a hint and an exit status
+    ├── UsageError           2: the command line or the configuration
+    ├── InputError           3: a file; has a kind (see KINDS), a path and, where known, a place in it
+    └── UndecidedError       4: the question cannot be answered from what was given
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ERROR_KINDS = (
+    "empty_input",
+    "truncated_input",
+    "corrupt_input",
+    "not_a_trace",
+    "no_device_activity",
+    "device_records_lost",
+    "needs_export",
+    "duplicate_rank",
+    "locked",
+    "no_jobs",
+    "unsupported_format",
+    "unsupported_encoding",
+    "unsupported_accelerator",
+    "not_found",
+    "unreadable",
+    "write_failed",
+)
+
+
+class MpgError(Exception):
+    """An error the user can act on: `message` says what and where, `hint` what to do next."""
+
+    exit_status = 70
+    label = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(MpgError):
+    """The command line or the configuration asks for something that makes no sense (status 2)."""
+
+    exit_status = 2
+    label = "error[usage]"
+
+
+class UndecidedError(MpgError):
+    """The inputs are fine but cannot answer the question (status 4)."""
+
+    exit_status = 4
+    label = "error[undecided]"
+
+
+class InputError(MpgError):
+    """A file that cannot be used (status 3): `kind` is one of ERROR_KINDS, `where` an offset or line."""
+
+    exit_status = 3
+
+    def __init__(self, kind: str, path: str, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(": ".join(part for part in (path, where, message) if part), hint=hint)
+        self.kind = kind
+        self.path = path
+        self.label = f"error[{kind}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A caveat on figures that are given all the same: counted, and tied to the source it concerns."""
+
+    kind: str
+    message: str
+    count: int = 1
+    source: str = ""

@@ -1,0 +1,268 @@
+"""What a user names on the command line, as sources: files, folders, globs, archives, standard input.
+
+    with expand(["fleet/", "new=trace.json.gz", "ranks.zip", "-"]) as expansion:
+        for source in expansion.sources:
+            with source.open() as stream: ...
+
+A source is opened as often as one likes, also by another process (`Source.to_json`). Archives and gzip are
+recognised by their bytes. Nothing is written but what cannot be read twice: standard input and compressed
+tars are copied to a private folder, which `Expansion.close` removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from mpg_parsers.containers import (
+    BLOCK,
+    Listing,
+    is_tar,
+    is_zip,
+    list_tar,
+    list_zip,
+    spool,
+    tar_opener,
+    unpack_tar,
+    writing,
+)
+from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.paths import Finder, LeftOut, natural_key, printable, split_label
+from mpg_parsers.streams import ByteStream, Extent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["ByteStream", "Expansion", "Source", "expand"]
+
+STDIN = "-"
+HASH_BUFFER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One stream of bytes: a file, or a member of an archive.
+
+    path    for people: as named, or folder/file, or archive!member; always printable UTF-8
+    label   what stood before `=` on the command line, else empty
+    named   the user named this very file (it was not found in a folder, by a glob or in an archive)
+    file    absolute path of what is on disk: the file, the archive, or the copy of standard input or of a
+            compressed tar (which lasts until Expansion.close)
+    member  name within the archive
+    size    bytes as stored: of the file, or of the member as packed
+    extent  where the member's bytes are in `file`
+    """
+
+    path: str
+    label: str
+    named: bool
+    file: str
+    member: str | None
+    size: int
+    extent: Extent | None = None
+
+    def open(self) -> ByteStream:
+        """The decompressed bytes.
+
+        Raises InputError: not_found, unreadable, unsupported_format (zstd, xz, ...), corrupt_input.
+        """
+        return ByteStream.unwrapped(self.path, self.file, self.extent)
+
+    def head(self, size: int = 65536) -> bytes:
+        """The first decompressed bytes, fewer if the source is shorter or cut. Raises as `open` does."""
+        with self.open() as stream:
+            return stream.read(size)
+
+    def sha256(self) -> str:
+        """Hex digest of the bytes as stored: those of the file (still gzipped), or of the unpacked member."""
+        digest = hashlib.sha256()
+        buffer = memoryview(bytearray(HASH_BUFFER))
+        with ByteStream(self.path, self.file, self.extent) as stream:
+            while count := stream.readinto(buffer):
+                digest.update(buffer[:count])
+        return digest.hexdigest()
+
+    def to_json(self) -> str:
+        """Everything needed to open the source in another process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of `to_json`."""
+        fields = json.loads(text)
+        extent = fields.pop("extent")
+        return cls(**fields, extent=Extent(**extent) if extent else None)
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The sources behind some paths, in natural order per path, and what was left out. Close it after use."""
+
+    sources: list[Source] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    spool: Path | None = None
+
+    def close(self) -> None:
+        """Remove the copies of standard input and of compressed tars."""
+        if self.spool:
+            shutil.rmtree(self.spool, ignore_errors=True)
+            self.spool = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def expand(
+    paths: Sequence[str], *, stdin: BinaryIO | None = None, spool_dir: Path | None = None
+) -> Expansion:
+    """The sources behind `paths`: files, folders, globs, `label=path` or `-`; archives give their members.
+
+    One file counts once, however often it is named. Files in folders and archives that cannot be used become
+    notices. Copies go to a private folder made in `spool_dir` (by default where temporary files go).
+    Raises InputError where the user named the file (not_found, unreadable, unsupported_format,
+    truncated_input, corrupt_input, empty_input, write_failed), or where nothing at all is left.
+    """
+    expander = _Expander(stdin, spool_dir)
+    with ExitStack() as undo:
+        undo.callback(expander.expansion.close)
+        for text in paths:
+            expander.add(text)
+        expander.finish()
+        undo.pop_all()
+    return expander.expansion
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file on disk on its way to become a source, or several; `key` tells it from all others."""
+
+    file: Path
+    path: str
+    label: str
+    named: bool
+    key: str
+
+
+class _Expander:
+    """The state of one `expand`: what was found so far, and what was left out."""
+
+    def __init__(self, stdin: BinaryIO | None, spool_dir: Path | None) -> None:
+        self.expansion = Expansion()
+        self._stdin = stdin
+        self._spool_dir = spool_dir
+        self._left_out = LeftOut()
+        self._finder = Finder(self._left_out)
+        self._seen: set[str] = set()
+
+    def add(self, text: str) -> None:
+        """Add what one argument names."""
+        path, label = split_label(text)
+        if path == STDIN:
+            self._add_stdin(label)
+            return
+        for file, named in self._finder.find(path):
+            key = str(file.resolve())
+            self._add_file(_Found(file.absolute(), printable(file), label, named, key))
+
+    def finish(self) -> None:
+        """Complete the expansion, or raise what kept it empty."""
+        if not self.expansion.sources:
+            nothing = InputError("not_found", "", "no files to read", hint="name a file or a folder")
+            raise next(iter(self._left_out.problems), nothing)
+        self.expansion.notices.extend(self._left_out.all_notices())
+
+    def _add_stdin(self, label: str) -> None:
+        if STDIN in self._seen:
+            return
+        stream = self._stdin or sys.stdin.buffer
+        if stream.isatty():
+            hint = "pipe something into it, e.g. zcat trace.json.gz | mpg analyze -"
+            raise InputError("not_found", STDIN, "standard input is a terminal", hint=hint)
+        target = self._spool_file(STDIN)
+        spool(stream, target, STDIN)
+        self._add_file(_Found(target, STDIN, label, named=True, key=STDIN))
+
+    def _add_file(self, found: _Found) -> None:
+        if found.key in self._seen:
+            return
+        try:
+            self._add_content(found)
+        except InputError as error:
+            if found.named:
+                raise
+            self._left_out.problem(error)
+        else:
+            self._seen.add(found.key)
+
+    def _add_content(self, found: _Found) -> None:
+        file, listing = self._list(str(found.file), found.path)
+        if listing is not None:
+            self._add_members(found, file, listing)
+            return
+        size = found.file.stat().st_size
+        self.expansion.sources.append(Source(found.path, found.label, found.named, file, None, size))
+
+    def _list(self, file: str, path: str) -> tuple[str, Listing | None]:
+        """The file to read members from, and the members; no listing if the file is no archive."""
+        with ByteStream(path, file) as stream:
+            head = stream.read(BLOCK)
+        if is_zip(head):
+            return file, list_zip(file, path)
+        if is_tar(head):
+            return file, list_tar(file, path)
+        opener = tar_opener(file, path, head)
+        return self._unpack(opener, path) if opener else (file, None)
+
+    def _unpack(self, opener: Callable[[], BinaryIO | ByteStream], path: str) -> tuple[str, Listing]:
+        # Reading member by member from the compressed tar would inflate it once for each of them.
+        target = self._spool_file(path)
+        truncated = unpack_tar(opener, target, path)
+        listing = list_tar(str(target), path)
+        listing.truncated = listing.truncated or truncated
+        return str(target), listing
+
+    def _add_members(self, found: _Found, file: str, listing: Listing) -> None:
+        for reason, name in listing.skipped:
+            self._left_out.skip(reason, name, found.path)
+        if listing.truncated:
+            self._left_out.notices.append(Notice("truncated_input", listing.truncated, source=found.path))
+        if not listing.members:
+            hint = "check what was packed into it"
+            raise InputError("empty_input", found.path, "no files to read in this archive", hint=hint)
+        for name in sorted(listing.members, key=natural_key):
+            path, extent = f"{found.path}!{printable(name)}", listing.members[name]
+            source = Source(path, found.label, False, file, name, extent.length, extent)  # noqa: FBT003
+            if _is_archive(source):
+                self._left_out.skip("archives within an archive", name, found.path)
+            else:
+                self.expansion.sources.append(source)
+
+    def _spool_file(self, path: str) -> Path:
+        """A new, empty file in the spool folder, which only this user can read."""
+        with writing(path, self._spool_dir or Path(tempfile.gettempdir())):
+            if self.expansion.spool is None:
+                if self._spool_dir:
+                    self._spool_dir.mkdir(parents=True, exist_ok=True)
+                self.expansion.spool = Path(tempfile.mkdtemp(prefix="mpg-", dir=self._spool_dir)).absolute()
+            descriptor, name = tempfile.mkstemp(dir=self.expansion.spool)
+            os.close(descriptor)
+        return Path(name)
+
+
+def _is_archive(source: Source) -> bool:
+    try:
+        head = source.head(BLOCK)
+    except InputError:
+        return False  # whoever opens the member is told what is wrong with it
+    return is_zip(head) or is_tar(head)

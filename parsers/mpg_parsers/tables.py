@@ -1,0 +1,175 @@
+"""The canonical tables: the contract between parsers and everything else, and the one place columns are named.
+
+Times are int64 nanoseconds on the clock of their source, intervals are half-open [start, start + dur).
+Every table starts with `source`, the number of the file in its dataset (see `sources`); parsers leave that
+column out and the store adds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA_VERSION = 1
+
+DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
+HOST_KINDS = ("op", "annotation", "runtime", "python", "overhead", "sync", "device_annotation")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `dtype` is int64, int32, float64, string or bool; `null` says what a null means."""
+
+    name: str
+    dtype: str
+    meaning: str
+    unit: str = ""
+    null: str = "never"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: `row` says what a row is."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def schema(self) -> pl.Schema:
+        """The table's schema in Polars types."""
+        import polars as pl
+
+        types = {
+            "int64": pl.Int64(),
+            "int32": pl.Int32(),
+            "float64": pl.Float64(),
+            "string": pl.String(),
+            "bool": pl.Boolean(),
+        }
+        return pl.Schema({column.name: types[column.dtype] for column in self.columns})
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """`frame` with exactly this table's columns, in order and type; absent ones are null."""
+        import polars as pl
+
+        if not frame.columns:
+            return pl.DataFrame(schema=self.schema())
+        return frame.select(
+            (pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name))
+            for name, dtype in self.schema().items()
+        )
+
+
+SOURCE = Column("source", "int32", "the file's number in this dataset")
+
+SOURCES = Table(
+    "sources",
+    "one file read",
+    (
+        SOURCE,
+        Column("path", "string", "as given on the command line; a member of an archive is archive!member"),
+        Column("sha256", "string", "of the file's bytes, as stored"),
+        Column("size", "int64", "of the file as stored", "byte"),
+        Column("format", "string", "name of the parser that read it"),
+        Column("format_version", "string", "as the file states it", null="not stated"),
+        Column("framework", "string", "what wrote it, as far as the file says", null="not stated"),
+        Column("rank", "int64", "global rank of the process", null="the file names none"),
+        Column("world_size", "int64", "number of ranks in the job", null="not stated"),
+        Column("host", "string", "host name, kept only with --keep-names", null="not stated or not kept"),
+        Column("base_ns", "int64", "what to add to a time to get Unix time", "ns", "times are already absolute, or no clock is stated"),
+        Column("first_ns", "int64", "first start of any event", "ns", "no timed event"),
+        Column("last_ns", "int64", "last end of any event", "ns", "no timed event"),
+        Column("events", "int64", "events in the file, of any kind"),
+        Column("notices", "string", "JSON list of {kind, message, count}: what was found wrong while reading"),
+    ),
+)
+
+DEVICES = Table(
+    "devices",
+    "one accelerator seen",
+    (
+        SOURCE,
+        Column("process", "int64", "process whose device numbering is meant", null="one process per file"),
+        Column("device", "int64", "what the file calls it"),
+        Column("uuid", "string", "hardware identity", null="not stated"),
+        Column("name", "string", "as reported", null="not stated or empty"),
+        Column("memory_bytes", "int64", "device memory", "byte", "not stated"),
+        Column("sm_count", "int64", "SMs or compute units", null="not stated"),
+        Column("compute_capability", "string", "major.minor", null="not stated"),
+    ),
+)
+
+DEVICE_OPS = Table(
+    "device_ops",
+    "one kernel, copy, set or graph launch on a device",
+    (
+        SOURCE,
+        Column("process", "int64", "as in devices", null="one process per file"),
+        Column("device", "int64", "as in devices"),
+        Column("stream", "int64", "stream or queue", null="not stated"),
+        Column("start_ns", "int64", "start", "ns"),
+        Column("dur_ns", "int64", "duration, >= 0", "ns"),
+        Column("kind", "string", "what ran", values=DEVICE_KINDS),
+        Column("name", "string", "kernel or copy name"),
+        Column("correlation", "int64", "joins the launch call in host_events", null="not recorded"),
+        Column("external_id", "int64", "joins the operator in host_events", null="no operator, or not recorded"),
+        Column("graph_node", "int64", "node of a replayed graph", null="not a replay, or not recorded"),
+        Column("grid", "string", "launch grid, JSON list", null="not recorded"),
+        Column("block", "string", "launch block, JSON list", null="not recorded"),
+        Column("bytes", "int64", "bytes moved by a copy or set", "byte", "not recorded"),
+        Column("collective", "string", "collective's name, e.g. allreduce", null="no collective arguments"),
+        Column("group", "string", "process group's name", null="no collective arguments"),
+        Column("group_ranks", "string", "ranks of the group, JSON list as recorded (may be cut)", null="not recorded"),
+        Column("group_size", "int64", "ranks in the group", null="no collective arguments"),
+        Column("seq", "int64", "sequence number of the collective in its group", null="not recorded"),
+        Column("in_elements", "int64", "elements sent per rank", null="no collective arguments"),
+        Column("out_elements", "int64", "elements received per rank", null="no collective arguments"),
+        Column("element_type", "string", "type of the elements", null="no collective arguments"),
+    ),
+)
+
+HOST_EVENTS = Table(
+    "host_events",
+    "one host-side slice that can explain device idleness",
+    (
+        SOURCE,
+        Column("process", "int64", "process id", null="not a number in the file"),
+        Column("thread", "int64", "thread id; the stream for sync and device_annotation", null="not a number in the file"),
+        Column("start_ns", "int64", "start", "ns"),
+        Column("dur_ns", "int64", "duration, >= 0", "ns", "still open when the profiler stopped"),
+        Column("kind", "string", "what it is", values=HOST_KINDS),
+        Column("name", "string", "operator, runtime call, frame or range; directories of private paths removed"),
+        Column("correlation", "int64", "joins device_ops", null="not a launch"),
+        Column("external_id", "int64", "operator id", null="none"),
+        Column("sequence", "int64", "autograd sequence number, joins forward to backward", null="none"),
+        Column("forward_thread", "int64", "thread that ran the forward operator", null="none"),
+        Column("input_dims", "string", "JSON list of shapes, as recorded (lists over 30 are cut by PyTorch)", null="not recorded"),
+        Column("input_types", "string", "JSON list of dtypes", null="not recorded"),
+        Column("concrete_inputs", "string", "JSON list of scalar arguments as text", null="not recorded"),
+        Column("python_id", "int64", "id of a Python frame", null="not a Python frame"),
+        Column("python_parent", "int64", "id of the calling frame", null="root or not a Python frame"),
+    ),
+)
+
+STEPS = Table(
+    "steps",
+    "one training or inference step, on the host clock",
+    (
+        SOURCE,
+        Column("step", "int64", "number of the step", null="the range has a name without a number"),
+        Column("name", "string", "name of the range, e.g. ProfilerStep#12"),
+        Column("start_ns", "int64", "start", "ns"),
+        Column("end_ns", "int64", "end", "ns"),
+    ),
+)
+
+TABLES: dict[str, Table] = {t.name: t for t in (SOURCES, DEVICES, DEVICE_OPS, HOST_EVENTS, STEPS)}
