@@ -1,0 +1,92 @@
+"""The renderer-neutral form of a report: sections of lines, label-text lists and tables of plain strings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Align = Literal["left", "right"]
+LineStyle = Literal["plain", "strong", "dim"]
+RowStyle = Literal["plain", "group", "total", "dim"]
+Hue = Literal["computing", "runtime", "scheduling", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. A header may have two lines.
+
+    `code`: names from the trace, which Markdown shows as code.
+    `least`: the width down to which a terminal may shorten the cells (0: never).
+    `drop`: where the terminal is too narrow, the column with the highest number goes first (0: never).
+    """
+
+    header: str
+    align: Align = "right"
+    code: bool = False
+    least: int = 0
+    drop: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cell per column; `bar` is a length from 0 to 1."""
+
+    cells: tuple[str, ...]
+    style: RowStyle = "plain"
+    bar: float | None = None
+    hue: Hue = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; with `bars`, one more column of horizontal bars at the right."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    bars: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A list of (label, text)."""
+
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One paragraph."""
+
+    text: str
+    style: LineStyle = "plain"
+
+
+Block = Line | Facts | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a title ("" for none)."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def edited(section: Section, edit: Callable[[str], str]) -> Section:
+    """The section with `edit` applied to every string in it."""
+    return Section(edit(section.title), tuple(_edited(block, edit) for block in section.blocks))
+
+
+def _edited(block: Block, edit: Callable[[str], str]) -> Block:
+    if isinstance(block, Line):
+        return Line(edit(block.text), block.style)
+    if isinstance(block, Facts):
+        return Facts(tuple((edit(label), edit(text)) for label, text in block.items))
+    columns = tuple(
+        replace(c, header="\n".join(edit(h) for h in c.header.split("\n"))) for c in block.columns
+    )
+    rows = tuple(replace(row, cells=tuple(edit(cell) for cell in row.cells)) for row in block.rows)
+    return Table(columns, rows, block.bars)

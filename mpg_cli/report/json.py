@@ -1,0 +1,36 @@
+"""The report as JSON: the public, versioned form."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from mpg_cli.report.model import Report
+
+_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+def render(report: Report) -> bytes:
+    r"""The report as UTF-8 JSON: keys in the order of the model, two spaces of indentation, a final newline.
+
+    Lone surrogates, for which UTF-8 has no form, are written as text such as ``\ud800``; NaN as null.
+    """
+    try:
+        return orjson.dumps(report, option=_OPTIONS)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_encodable(dataclasses.asdict(report)), option=_OPTIONS)
+
+
+def _encodable(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode("utf-8")
+        case dict():
+            return {_encodable(key): _encodable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_encodable(item) for item in value]
+        case _:
+            return value
