@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,25 +18,33 @@ app = typer.Typer(
 )
 
 Paths = Annotated[
-    list[str], typer.Argument(help="Files, folders, quoted globs, archives, label=path, or - for standard input.")
+    list[str],
+    typer.Argument(help="Files, folders, quoted globs, archives, label=path, or - for standard input."),
 ]
 Format = Annotated[
     str | None, typer.Option("--format", "-f", help="rich, md or json. Default: rich on a terminal, else md.")
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write to this file; .md, .json or .txt chooses the format.")
+    Path | None,
+    typer.Option("--output", "-o", help="Write to this file; .md, .json or .txt chooses the format."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 Window = Annotated[
-    str | None, typer.Option(help="What the account covers: steps (default), device or all activity of a source.")
+    str | None,
+    typer.Option(help="What the account covers: steps (default), device or all activity of a source."),
 ]
-View = Annotated[str | None, typer.Option(help="default, or fleet-paper: exposed communication in the program layer.")]
-StepRegex = Annotated[str | None, typer.Option(help="Host ranges that are steps, where there is no ProfilerStep.")]
+View = Annotated[
+    str | None, typer.Option(help="default, or fleet-paper: exposed communication in the program layer.")
+]
+StepRegex = Annotated[
+    str | None, typer.Option(help="Host ranges that are steps, where there is no ProfilerStep.")
+]
 KeepNames = Annotated[
     bool | None, typer.Option("--keep-names", help="Keep host names and private directories of the trace.")
 ]
 CacheDir = Annotated[
-    str | None, typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg).")
+    str | None,
+    typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg)."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Lost, cut or repaired data is an error (status 3).")]
@@ -48,7 +56,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no mess
 Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks.")]
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - Typer calls it
+def _version(value: bool) -> None:  # noqa: FBT001 - Typer calls it so
     if value:
         from mpg_cli import __version__
 
@@ -58,6 +66,7 @@ def _version(value: bool) -> None:  # noqa: FBT001 - Typer calls it
 
 @app.callback()
 def _main(
+    *,
     _show: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -68,6 +77,7 @@ def _main(
 @app.command()
 def analyze(  # noqa: PLR0913 - one parameter per option
     paths: Paths,
+    *,
     format: Format = None,  # noqa: A002 - the option's name
     output: Output = None,
     force: Force = False,
@@ -86,17 +96,20 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     debug: Debug = False,  # noqa: ARG001 - read by main()
 ) -> None:
     """Read traces and report what the chips did, why they waited, and how far that can be trusted."""
-    from mpg_cli import commands, output as out
+    from mpg_cli import commands
+    from mpg_cli.output import Target
 
-    target = out.Target.choose(format, output, force=force, width=width, color=color, detail=detail)
-    flags = _flags(window, view, step_regex, keep_names, cache, no_cache=no_cache)
+    target = Target.choose(format, output, force=force, width=width, color=color, detail=detail)
+    flags = {"window": window, "view": view, "step_regex": step_regex, "keep_names": keep_names}
+    flags |= {"cache_dir": cache, "cache_enabled": False if no_cache else None}
     report = commands.analyze(paths, commands.settings(config, flags), strict=strict, quiet=quiet)
     target.write(report, quiet=quiet)
 
 
 @app.command()
-def ingest(  # noqa: PLR0913
+def ingest(
     paths: Paths,
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the dataset to.")],
     force: Force = False,
     keep_names: KeepNames = None,
@@ -114,6 +127,7 @@ def ingest(  # noqa: PLR0913
 @app.command()
 def report(  # noqa: PLR0913
     dataset: Annotated[Path, typer.Argument(help="A folder written by mpg ingest.")],
+    *,
     format: Format = None,  # noqa: A002
     output: Output = None,
     force: Force = False,
@@ -129,16 +143,20 @@ def report(  # noqa: PLR0913
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Report from a dataset, without parsing anything again."""
-    from mpg_cli import commands, output as out
+    from mpg_cli import commands
+    from mpg_cli.output import Target
 
-    target = out.Target.choose(format, output, force=force, width=width, color=color, detail=detail)
+    target = Target.choose(format, output, force=force, width=width, color=color, detail=detail)
     flags = {"window": window, "view": view, "step_regex": step_regex}
     target.write(commands.report_on(dataset, commands.settings(config, flags), strict=strict), quiet=quiet)
 
 
 @app.command()
 def formats(
-    path: Annotated[str | None, typer.Argument(help="Say which parser takes this, and why the others do not.")] = None,
+    path: Annotated[
+        str | None, typer.Argument(help="Say which parser takes this, and why the others do not.")
+    ] = None,
+    *,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """List the formats mpg reads, or what it makes of a file."""
@@ -149,7 +167,10 @@ def formats(
 
 @app.command()
 def schema(
-    table: Annotated[str | None, typer.Argument(help="A table's name, or report for the JSON Schema.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(help="A table's name, or report for the JSON Schema.")
+    ] = None,
+    *,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Print the columns of a table, all tables, or the JSON Schema of the report."""
@@ -161,26 +182,13 @@ def schema(
 @app.command()
 def explain(
     cause: Annotated[str | None, typer.Argument(help="A cause of the ledger, e.g. communication.")] = None,
+    *,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Say what a cause means, where to look and what usually helps."""
     from mpg_cli import commands
 
     _echo(commands.explain_text(cause))
-
-
-def _flags(  # noqa: PLR0913
-    window: str | None, view: str | None, step_regex: str | None, keep_names: bool | None, cache: str | None,  # noqa: FBT001
-    *, no_cache: bool,
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "window": window,
-        "view": view,
-        "step_regex": step_regex,
-        "keep_names": keep_names,
-        "cache_dir": cache,
-        "cache_enabled": False if no_cache else None,
-    }
 
 
 def _echo(text: str) -> None:

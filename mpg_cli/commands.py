@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpg_cli import config
 from mpg_cli.analysis import AnalysisOptions
 from mpg_cli.analysis import analyze as analyze_dataset
 from mpg_cli.cache import Cache, default_folder
-from mpg_cli.config import Settings
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import Cause, load_taxonomy
 from mpg_cli.ingest import IngestOptions, ingest
+from mpg_cli.messages import printable, say
 from mpg_cli.progress import progress_on
-from mpg_cli.report.model import Report
-from mpg_cli.store import open_dataset, write_dataset
-from mpg_parsers.errors import InputError, UsageError
+from mpg_cli.sources import source_notices
+from mpg_cli.store import check_target, open_dataset, write_dataset
+from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.registry import parsers, verdicts
 from mpg_parsers.source import expand
 from mpg_parsers.tables import TABLES, Table
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mpg_cli.config import Settings
+    from mpg_cli.report.model import Report
+
 # warnings that mean that data was lost, cut or altered: errors under --strict
 STRICT = (
     "truncated_input", "repaired_input", "dropped_events", "device_records_lost", "duration_overflow",
-    "duplicate_events", "unmatched_events", "skipped_files", "event_cap", "bad_row",
+    "duplicate_events", "unmatched_events", "skipped_files", "event_cap", "bad_row", "no_device_activity",
 )  # fmt: skip
 
 
@@ -36,10 +41,11 @@ def settings(path: Path | None, flags: Mapping[str, Any]) -> Settings:
 
 def analyze(paths: Sequence[str], chosen: Settings, *, strict: bool, quiet: bool) -> Report:
     """Ingest and analyse. Raises InputError."""
+    options = _options(chosen)
     with progress_on(quiet=quiet) as progress:
-        options = IngestOptions(chosen.keep_names, _cache(chosen), progress)
-        with ingest(paths, options) as found:
-            report = analyze_dataset(found.dataset, _options(chosen), found.notices)
+        reading = IngestOptions(chosen.keep_names, _cache(chosen), progress, _warn(quiet=quiet))
+        with ingest(paths, reading) as dataset:
+            report = analyze_dataset(dataset, options)
     return _checked(report, strict=strict)
 
 
@@ -49,22 +55,32 @@ def report_on(folder: Path, chosen: Settings, *, strict: bool) -> Report:
 
 
 def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bool, quiet: bool) -> None:
-    """Write the dataset of what was named to `folder`."""
-    import sys
-
-    with progress_on(quiet=quiet) as progress, ingest(paths, IngestOptions(chosen.keep_names, None, progress)) as found:
-        write_dataset(found.dataset, folder, force=force)
-        count, notices = found.dataset.count, found.notices
+    """Write the dataset of what was named to `folder`. Raises InputError, UsageError."""
+    check_target(folder, force=force)  # before the work
+    with progress_on(quiet=quiet) as progress:
+        reading = IngestOptions(chosen.keep_names, None, progress)
+        with ingest(paths, reading) as dataset:
+            write_dataset(dataset, folder, force=force)
+            notices = [*dataset.notices, *source_notices(dataset.scan("sources").collect())]
+            count = dataset.count
     if not quiet:
-        for notice in notices:
-            print(f"warning[{notice.kind}]: {notice.source}: {notice.message}", file=sys.stderr)
-        print(f"Wrote {folder} ({count} source{'s' if count != 1 else ''})", file=sys.stderr)
+        _say_notices(notices)
+        say(f"Wrote {folder} ({count} source{'s' if count != 1 else ''})")
+
+
+def _say_notices(notices: Sequence[Notice]) -> None:
+    for notice in notices:
+        place = f"{notice.source}: " if notice.source else ""
+        say(f"warning[{notice.kind}]: {place}{notice.message}")
+
+
+def _warn(*, quiet: bool) -> Callable[[str], None]:
+    return lambda text: None if quiet else say(f"warning: {text}")
 
 
 def _cache(chosen: Settings) -> Cache | None:
-    if not chosen.cache_enabled:
-        return None
-    return Cache(Path(chosen.cache_dir) if chosen.cache_dir else default_folder(), chosen.cache_limit)
+    folder = Path(chosen.cache_dir) if chosen.cache_dir else default_folder()
+    return Cache(folder, chosen.cache_limit) if chosen.cache_enabled and folder else None
 
 
 def _options(chosen: Settings) -> AnalysisOptions:
@@ -89,7 +105,7 @@ def formats_text(path: str | None) -> str:
             for parser, reason in verdicts(source):
                 lines.append(f"{source.path}: {parser.name}: {'no: ' + reason if reason else 'yes'}")
         lines += [f"{notice.source}: skipped: {notice.message}" for notice in expansion.notices]
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)
 
 
 def schema_text(name: str | None) -> str:
@@ -104,7 +120,8 @@ def schema_text(name: str | None) -> str:
         return "\n".join(_table_text(table) for table in TABLES.values())
     if name not in TABLES:
         known = (*TABLES, "report")
-        raise UsageError(f"no table {name!r}{config.did_you_mean(name, known)}", hint=f"known: {', '.join(known)}")
+        close = config.did_you_mean(name, known)
+        raise UsageError(f"no table {name!r}{close}", hint=f"known: {', '.join(known)}")
     return _table_text(TABLES[name])
 
 
@@ -131,4 +148,5 @@ def explain_text(cause_id: str | None) -> str:
 
 def _cause_text(cause: Cause) -> str:
     fixes = "\n".join(f"  - {fix}" for fix in cause.fixes)
-    return f"{cause.id} ({cause.layer}): {cause.label}\n\n{cause.meaning}\n\nLook at: {cause.look_at}\nUsual fixes:\n{fixes}\nOwner: {cause.owner}"
+    head = f"{cause.id} ({cause.layer}): {cause.label}\n\n{cause.meaning}"
+    return f"{head}\n\nLook at: {cause.look_at}\nUsual fixes:\n{fixes}\nOwner: {cause.owner}"

@@ -3,7 +3,7 @@
     [analyze]
     window = "steps"            # steps, device or all
     view = "default"            # default or fleet-paper
-    step-regex = "step\\\\[.*"     # host ranges that are steps
+    step-regex = 'step\\[.*'     # host ranges that are steps
     keep-names = false          # keep host names and private paths
 
     [cache]
@@ -16,6 +16,8 @@
     class = "comm"              # compute, comm or memory
     family = "custom"
     pattern = "^acme_ring_"
+
+A relative `dir` starts from the folder of the settings file.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpg_parsers.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FILE = "mpg.toml"
 WINDOWS = ("steps", "device", "all")
@@ -63,6 +67,7 @@ KEYS = {
     "cache.limit": ("cache_limit", "MPG_CACHE_LIMIT"),
 }
 SECTIONS = ("analyze", "cache", "name")
+NAME_KEYS = ("id", "class", "family", "pattern", "examples", "not")
 
 
 def load(explicit: Path | None, flags: Mapping[str, Any]) -> Settings:
@@ -77,7 +82,9 @@ def load(explicit: Path | None, flags: Mapping[str, Any]) -> Settings:
     for name, variable in KEYS.values():
         if os.environ.get(variable):
             values[name] = check(name, os.environ[variable], variable)
-    values.update({name: check(name, value, _flag(name)) for name, value in flags.items() if value is not None})
+    values.update(
+        {name: check(name, value, _flag(name)) for name, value in flags.items() if value is not None}
+    )
     return replace(Settings(), **values)
 
 
@@ -89,22 +96,29 @@ def _document(explicit: Path | None) -> tuple[dict[str, Any], Path, str]:
     """(settings as written, folder that relative paths start from, name for messages)."""
     if explicit is not None:
         return _read(explicit), explicit.parent, str(explicit)
-    here = Path(FILE)
-    if here.is_file():
-        return _read(here), here.parent, FILE
+    if Path(FILE).is_file():
+        return _read(Path(FILE)), Path(), FILE
     project = Path("pyproject.toml")
     if project.is_file():
-        tool = _read(project).get("tool", {})
+        tool = _read(project).get("tool")
         found = tool.get("mpg", {}) if isinstance(tool, dict) else {}
-        return found, project.parent, "pyproject.toml [tool.mpg]"
-    return {}, here.parent, ""
+        return _table(found, "pyproject.toml: [tool.mpg]"), Path(), "pyproject.toml [tool.mpg]"
+    return {}, Path(), ""
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}", hint="the settings file is TOML: see docs/cli.md") from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="name a settings file that can be read") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", hint="the settings file is TOML in UTF-8") from error
+
+
+def _table(content: object, where: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise UsageError(f"{where} must be a table")
+    return content
 
 
 def _from_document(document: Mapping[str, Any], base: Path, where: str) -> dict[str, Any]:
@@ -112,32 +126,42 @@ def _from_document(document: Mapping[str, Any], base: Path, where: str) -> dict[
     for section, content in document.items():
         _known(section, SECTIONS, where)
         if section == "name":
-            values["name_rules"] = tuple(content) if isinstance(content, list) else (content,)
+            values["name_rules"] = _name_rules(content, where)
             continue
-        if not isinstance(content, dict):
-            raise UsageError(f"{where}: [{section}] must be a table")
-        for key, value in content.items():
+        for key, value in _table(content, f"{where}: [{section}]").items():
             full = f"{section}.{key}"
             _known(full, tuple(KEYS), where)
             name = KEYS[full][0]
             values[name] = check(name, value, f"{where}: {full}")
     if values.get("cache_dir"):
-        values["cache_dir"] = str(base / values["cache_dir"])
+        home = os.path.expanduser(values["cache_dir"])  # noqa: PTH111 - Path's raises where there is no home
+        values["cache_dir"] = str(base / home)
     return values
+
+
+def _name_rules(content: object, where: str) -> tuple[dict[str, Any], ...]:
+    """The [[name]] tables; what they say is checked when the rules are made of them."""
+    tables = content if isinstance(content, list) else [content]
+    for table in tables:
+        for key in _table(table, f"{where}: [[name]]"):
+            _known(key, NAME_KEYS, f"{where}: [[name]]")
+    return tuple(tables)
 
 
 def _known(name: str, names: tuple[str, ...], where: str) -> None:
     if name not in names:
-        raise UsageError(f"{where}: unknown setting {name!r}{did_you_mean(name, names)}", hint=f"known: {', '.join(names)}")
+        raise UsageError(
+            f"{where}: unknown setting {name!r}{did_you_mean(name, names)}", hint=f"known: {', '.join(names)}"
+        )
 
 
 def did_you_mean(name: str, names: tuple[str, ...]) -> str:
-    """"; did you mean …?" if one of `names` is close, else ""."""
+    """The words "; did you mean …?" if one of `names` is close, else nothing."""
     near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def check(name: str, value: Any, where: str) -> Any:
+def check(name: str, value: object, where: str) -> object:
     """A value of the setting's type. Raises UsageError."""
     choices = {"window": WINDOWS, "view": VIEWS}.get(name)
     if choices:
@@ -154,7 +178,7 @@ def check(name: str, value: Any, where: str) -> Any:
     return value or None
 
 
-def _boolean(value: Any, where: str) -> bool:
+def _boolean(value: object, where: str) -> bool:
     if isinstance(value, bool):
         return value
     if str(value).lower() not in ON:
@@ -162,7 +186,7 @@ def _boolean(value: Any, where: str) -> bool:
     return ON[str(value).lower()]
 
 
-def parse_size(value: Any, where: str) -> int:
+def parse_size(value: object, where: str) -> int:
     """Bytes in 512, "512MiB" or "4GiB". Raises UsageError."""
     match = re.fullmatch(r"(\d{1,15})\s*([KMGT]iB|B|)", str(value).strip())
     if match is None or isinstance(value, bool):

@@ -2,159 +2,229 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
+from threading import Thread
+from typing import TYPE_CHECKING
 
-import orjson
 import polars as pl
 
 from mpg_cli.cache import MIN_SIZE, Cache, Key
-from mpg_cli.store import Dataset, MemoryWriter, ParquetWriter, Tables, read_manifest
+from mpg_cli.store import (
+    MANIFEST,
+    Dataset,
+    MemoryWriter,
+    ParquetWriter,
+    Tables,
+    open_tables,
+    read_manifest,
+    writing,
+)
 from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.registry import ParseOptions, Parser, detect
 from mpg_parsers.source import Source, expand
 
-RANK_IN_NAME = re.compile(r"(?<![a-z])rank[-_ ]?(\d{1,7})(?!\d)", re.IGNORECASE)
-# what a folder may hold beside traces: skipped with a notice unless named
-NOT_OURS = frozenset({"not_a_trace", "unsupported_format", "empty_input", "unsupported_encoding"})
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+IN_MEMORY = 4 * MIN_SIZE  # larger files are spilled to disk where there is no cache
+# what no parser takes: skipped with a notice where anything else can be read
+NOT_TAKEN = frozenset({"not_a_trace", "unsupported_format"})
+# what a folder may hold besides, and is an error only in a file that was named
+NOT_OURS = NOT_TAKEN | {"empty_input", "unsupported_encoding"}
 Progress = Callable[[str, int, int], None]
+
+
+def _say_nothing(_: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """keep_names: see ParseOptions; progress: called with (path, bytes done, bytes in all) of a file."""
+    """keep_names: see ParseOptions; progress: called with (path, bytes done, bytes in all) of a file; warn:
+    called with what deserves a line on standard error, but says nothing of the figures.
+    """
 
     keep_names: bool = False
     cache: Cache | None = None
     progress: Progress | None = None
-
-
-@dataclass
-class Ingested:
-    """The dataset and what was noticed on the way; `folder` holds spilled tables until it is closed."""
-
-    dataset: Dataset = field(default_factory=Dataset)
-    notices: list[Notice] = field(default_factory=list)
+    warn: Callable[[str], None] = _say_nothing
 
 
 @contextmanager
-def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Ingested]:
+def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
     """Read everything named into one dataset, which lasts as long as the context.
 
-    Raises InputError for the first file that was named and cannot be used, or if nothing could be.
+    Raises InputError for the first file that cannot be used, or if none can. A file that no parser takes is a
+    notice, if there is any other.
     """
     with tempfile.TemporaryDirectory(prefix="mpg-") as folder, expand(paths) as expansion:
-        reading = _Reading(options, Path(folder))
-        result = Ingested(notices=list(expansion.notices))
-        for source in expansion.sources:
+        reading = _Reading(options, Path(folder), options.cache)
+        dataset = Dataset(notices=list(expansion.notices))
+        refused: list[InputError] = []
+        for source in _outside_datasets(expansion.sources, dataset.notices):
             try:
-                tables = reading.read(source)
+                dataset.add(reading.read(source))
             except InputError as error:
-                if source.named or error.kind not in NOT_OURS:
+                if error.kind not in (NOT_TAKEN if source.named else NOT_OURS):
                     raise
-                result.notices.append(Notice("skipped_files", f"{error.message} (skipped)", 1, source.path))
-                continue
-            result.dataset.add(tables)
-        if not result.dataset.count:
-            _refuse_nothing(paths, result.notices)
-        if options.cache:
-            options.cache.prune()
-        yield result
+                refused += [error] if source.named else []
+                dataset.notices.append(Notice("skipped_files", f"{_reason(error)} (skipped)", 1, source.path))
+        if not dataset.count:
+            raise refused[0] if refused else _nothing(paths, dataset.notices)
+        try:
+            yield dataset
+        finally:
+            reading.close()
 
 
-def _refuse_nothing(paths: Sequence[str], notices: Sequence[Notice]) -> None:
-    reasons = "; ".join(notice.message for notice in notices[:3]) or "no files"
-    message = f"nothing that mpg can read: {reasons}"
-    raise InputError("not_a_trace", ", ".join(paths)[:400], message, hint="run `mpg formats` for what mpg reads")
+def _outside_datasets(sources: Sequence[Source], notices: list[Notice]) -> list[Source]:
+    """The sources that are no parts of a dataset that `mpg ingest` wrote into a folder of traces."""
+    taken, parts = [], dict[str, int]()
+    for source in sources:
+        folder = None if source.named or source.member else _dataset_around(source)
+        if folder is None:
+            taken.append(source)
+        else:
+            parts[folder] = parts.get(folder, 0) + 1
+    message = "the files of an mpg dataset are not read again (mpg report does that)"
+    notices += [Notice("skipped_files", message, count, folder) for folder, count in parts.items()]
+    return taken
+
+
+def _dataset_around(source: Source) -> str | None:
+    for above in (0, 1):  # the manifest itself, the parts of a table
+        if (Path(source.file).parents[above] / MANIFEST).is_file():
+            return str(PurePath(source.path).parents[above])
+    return None
+
+
+def _reason(error: InputError) -> str:
+    """What is wrong, without the path: a notice has that beside it."""
+    return error.message.removeprefix(f"{error.path}: ")
+
+
+def _nothing(paths: Sequence[str], notices: Sequence[Notice]) -> InputError:
+    reasons = "; ".join(f"{notice.source}: {notice.message}" for notice in notices[:3])
+    more = f"; and {len(notices) - 3} more" if notices[3:] else ""
+    message = f"nothing that mpg can read: {reasons or 'no files'}{more}"
+    return InputError(
+        "not_a_trace", ", ".join(paths)[:400], message, hint="run `mpg formats` for what mpg reads"
+    )
+
+
+class _Digest(Thread):
+    """The SHA-256 of a source, computed meanwhile. A daemon: nobody waits for it after an error."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(daemon=True)
+        self._source = source
+        self._value = ""
+        self._error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """What the thread does."""
+        try:
+            self._value = self._source.sha256()
+        except Exception as error:  # noqa: BLE001 - raised again by `result`
+            self._error = error
+
+    def result(self) -> str:
+        """The digest, when it is there. Raises what reading the file raised."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
 
 
 @dataclass
 class _Reading:
     options: IngestOptions
     scratch: Path
+    cache: Cache | None
     spilled: int = 0
+    _used_cache: bool = field(default=False, init=False)
 
     def read(self, source: Source) -> Tables:
         """The tables of one source, from the cache or the file."""
         parser = detect(source)
-        cache = self.options.cache
-        if cache is None or source.size < MIN_SIZE:
-            return self._parse(source, parser, None)
+        digest = _Digest(source)
+        if self.cache is not None and source.size >= MIN_SIZE:
+            try:
+                return self._cached(self.cache, source, parser, digest)
+            except OSError as error:
+                self.options.warn(f"the cache {self.cache.folder} is not used: {error.strerror or error}")
+                self.cache = None
+        return self._parse(source, parser, digest)
+
+    def _cached(self, cache: Cache, source: Source, parser: Parser, digest: _Digest) -> Tables:
+        """The tables from the cache, after putting them there if need be. Raises OSError if that fails."""
+        self._used_cache = True
         variant = "-names" if self.options.keep_names else ""
         if cache.may_hold(source.size):
-            key = Key(source.size, source.sha256(), parser.name, variant)
-            if (tables := cache.get(key)) is not None:
-                return _renamed(tables, source)
-        return self._parse(source, parser, variant)
+            found = cache.get(Key(source.size, digest.result(), parser.name, variant))
+            if found is not None:
+                return _renamed(found, source)
+        writer = cache.writer()
+        try:
+            self._fill(writer, source, parser, digest)
+            return cache.put(writer, Key(source.size, digest.result(), parser.name, variant))
+        except BaseException:
+            writer.discard()
+            raise
 
-    def _parse(self, source: Source, parser: Parser, variant: str | None) -> Tables:
-        """Parse; into the cache if `variant` is given, else into memory or, if large, the scratch folder."""
-        writer = self._writer(source, cached=variant is not None)
-        with ThreadPoolExecutor(1) as pool:
-            digest = pool.submit(source.sha256)
-            try:
-                self._fill(writer, source, parser, digest)
-            except BaseException:
-                writer.discard()
-                raise
-            if isinstance(writer, MemoryWriter):
-                return writer.finish()
-            return self._commit(writer, source, parser, variant, digest.result())
-
-    def _writer(self, source: Source, *, cached: bool) -> MemoryWriter | ParquetWriter:
-        if cached and self.options.cache:
-            return self.options.cache.writer()
-        return MemoryWriter() if source.size < 4 * MIN_SIZE else ParquetWriter(self.scratch)
+    def _parse(self, source: Source, parser: Parser, digest: _Digest) -> Tables:
+        """The tables, in memory or, if large, in the scratch folder."""
+        if source.size < IN_MEMORY:
+            memory = MemoryWriter()
+            self._fill(memory, source, parser, digest)
+            return memory.finish()
+        self.spilled += 1
+        target = self.scratch / f"source-{self.spilled}"
+        with writing(target):
+            writer = ParquetWriter(self.scratch)
+            self._fill(writer, source, parser, digest)
+            writer.commit(target)
+            manifest = read_manifest(target)
+        if manifest is None:
+            raise InputError("write_failed", str(target), "what was written cannot be read back")
+        return open_tables(target, manifest)
 
     def _fill(
-        self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: Future[str]
+        self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: _Digest
     ) -> None:
-        progress = self.options.progress
-        report = (lambda done: progress(source.path, done, source.size)) if progress else None
-        for table, frame in parser.parse(source, ParseOptions(self.options.keep_names, report)):
+        before = _stamp(source)
+        for table, frame in parser.parse(
+            source, ParseOptions(self.options.keep_names, self._progress(source))
+        ):
             batch = frame
             if table == "sources":
-                batch = frame.with_columns(
-                    path=pl.lit(source.path), size=pl.lit(source.size), sha256=pl.lit(digest.result())
-                )
+                size, sha256 = pl.lit(source.size), pl.lit(digest.result())
+                batch = frame.with_columns(path=pl.lit(source.path), size=size, sha256=sha256)
             writer.add(table, batch)
+        if _stamp(source) != before:
+            message, hint = "the file changed while it was read", "wait until it is written, and run again"
+            raise InputError("truncated_input", source.path, message, hint=hint)
 
-    def _commit(
-        self, writer: ParquetWriter, source: Source, parser: Parser, variant: str | None, sha256: str
-    ) -> Tables:
-        from mpg_cli.store import open_tables
+    def _progress(self, source: Source) -> Callable[[int], None] | None:
+        progress = self.options.progress
+        return None if progress is None else lambda done: progress(source.path, done, source.size)
 
-        if variant is not None and self.options.cache:
-            target = self.options.cache.folder / Key(source.size, sha256, parser.name, variant).name
-        else:
-            self.spilled += 1
-            target = self.scratch / f"source-{self.spilled}"
-        writer.commit(target, {"sources": 1})
-        manifest = read_manifest(target)
-        assert manifest is not None
-        return open_tables(target, manifest)
+    def close(self) -> None:
+        """Keep the cache within its bounds: not before the tables have been used, which may lie there."""
+        if self.options.cache and self._used_cache:
+            self.options.cache.prune()
+
+
+def _stamp(source: Source) -> tuple[int, int]:
+    about = Path(source.file).stat()
+    return about.st_size, about.st_mtime_ns
 
 
 def _renamed(tables: Tables, source: Source) -> Tables:
     """Tables of the same content under the path they were found at this time."""
     return {**tables, "sources": tables["sources"].with_columns(path=pl.lit(source.path))}
-
-
-def rank_from_name(path: str) -> int | None:
-    """The rank in a file name such as tp1_rank3.json; None if it names none, or several."""
-    found = {int(number) for number in RANK_IN_NAME.findall(path.rsplit("!", 1)[-1].rsplit("/", 1)[-1])}
-    return found.pop() if len(found) == 1 else None
-
-
-def source_notices(sources: pl.DataFrame) -> list[Notice]:
-    """What the parsers noticed, by source path."""
-    return [
-        Notice(item["kind"], item["message"], item["count"], path)
-        for path, text in sources.select("path", "notices").iter_rows()
-        for item in orjson.loads(text)
-    ]

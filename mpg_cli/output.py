@@ -8,14 +8,20 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mpg_cli.config import did_you_mean
-from mpg_cli.report.model import Report
+from mpg_cli.messages import say
+from mpg_cli.store import TEMPORARY, default_mode, writing
 from mpg_parsers.errors import UsageError
+
+if TYPE_CHECKING:
+    from mpg_cli.report.model import Report
 
 FORMATS = ("rich", "md", "json")
 SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "rich"}
 COLORS = ("auto", "always", "never")
+MIN_WIDTH, MAX_WIDTH = 40, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +36,29 @@ class Target:
 
     @classmethod
     def choose(
-        cls, format: str | None, path: Path | None, *, force: bool, width: int | None, color: str, detail: bool  # noqa: A002
+        cls, name: str | None, path: Path | None, *, force: bool, width: int | None, color: str, detail: bool
     ) -> Target:
         """The target of a command's options. Raises UsageError before any work is done."""
         if color not in COLORS:
-            raise UsageError(f"--color: {color!r} is none of {', '.join(COLORS)}")
-        if path is not None and path.exists() and not force:
-            raise UsageError(f"{path} exists", hint="choose another name, or --force to overwrite it")
-        if path is not None and path.is_dir():
-            raise UsageError(f"{path} is a folder", hint="name a file, such as report.md")
-        return cls(_format(format, path), path, width, color, detail)
+            choices = f"is none of {', '.join(COLORS)}{did_you_mean(color, COLORS)}"
+            raise UsageError(f"--color: {color!r} {choices}")
+        if path is not None:
+            _check_path(path, force=force)
+        return cls(_format(name, path), path, width, color, detail)
 
     def write(self, report: Report, *, quiet: bool) -> None:
-        """Render the report and write it, to a temporary name first where it is a file."""
+        """Render the report and write it. Raises InputError write_failed, BrokenPipeError."""
         data = self._render(report)
         if self.path is None:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            with writing(Path("standard output")):
+                sys.stdout.flush()
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
             return
-        _replace(self.path, data)
+        with writing(self.path):
+            _write(self.path.resolve(), data)
         if not quiet:
-            print(f"Wrote {self.path}", file=sys.stderr)
+            say(f"Wrote {self.path}")
 
     def _render(self, report: Report) -> bytes:
         if self.format == "json":
@@ -71,7 +78,12 @@ class Target:
         ascii_only = self.path is None and not _speaks_unicode()
         width = self.width or _terminal_width()
         terminal.render(
-            report, width=width, color=self._wants_color(), ascii_only=ascii_only, file=text, detail=self.detail
+            report,
+            width=width,
+            color=self._wants_color(),
+            ascii_only=ascii_only,
+            file=text,
+            detail=self.detail,
         )
         encoding = "utf-8" if self.path else sys.stdout.encoding or "utf-8"
         return text.getvalue().encode(encoding, "backslashreplace")
@@ -79,18 +91,30 @@ class Target:
     def _wants_color(self) -> bool:
         if self.color != "auto":
             return self.color == "always"
-        return self.path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return self.path is None and sys.stdout.isatty() and not plain
+
+
+def _check_path(path: Path, *, force: bool) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint="name a file, such as report.md")
+    if not path.parent.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {path.parent}", hint="make it first")
+    if path.is_file() and not force:
+        raise UsageError(f"{path} exists", hint="choose another name, or --force to overwrite it")
 
 
 def _format(name: str | None, path: Path | None) -> str:
     if name is not None:
         if name not in FORMATS:
-            raise UsageError(f"--format: {name!r} is none of {', '.join(FORMATS)}{did_you_mean(name, FORMATS)}")
+            close = did_you_mean(name, FORMATS)
+            raise UsageError(f"--format: {name!r} is none of {', '.join(FORMATS)}{close}")
         return name
     if path is not None:
-        if path.suffix not in SUFFIXES:
-            raise UsageError(f"-o {path}: the suffix names no format", hint="use .md, .json or .txt, or --format")
-        return SUFFIXES[path.suffix]
+        if path.suffix.lower() not in SUFFIXES:
+            hint = "use .md, .json or .txt, or --format"
+            raise UsageError(f"-o {path}: the suffix names no format", hint=hint)
+        return SUFFIXES[path.suffix.lower()]
     return "rich" if sys.stdout.isatty() else "md"
 
 
@@ -102,30 +126,26 @@ def _speaks_unicode() -> bool:
     return True
 
 
-def _terminal_width() -> int | None:
+def _terminal_width() -> int:
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns) >= 40:
-        return int(columns)
     try:
-        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
+        width = int(columns) if columns.isdecimal() else os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
-        return 80
+        width = 80
+    return min(max(MIN_WIDTH, width), MAX_WIDTH)
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write so that `path` holds all of `data` or what it held before."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+def _write(path: Path, data: bytes) -> None:
+    """Write so that `path` holds all of `data` or what it held before; into a device or pipe directly."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(name, 0o666 & ~_umask())
+        Path(name).chmod(default_mode(0o666))
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

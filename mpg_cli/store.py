@@ -1,38 +1,69 @@
-"""Datasets: the canonical tables of one or several sources, in memory or as Parquet, and the cache of parsed files.
+"""Datasets: the canonical tables of one or several sources, in memory or as Parquet.
 
-A dataset on disk is a folder: mpg-dataset.json and one folder of Parquet parts per table. It is written under a
-temporary name and renamed when whole, so that no reader ever sees half of one.
+A dataset on disk is a folder: mpg-dataset.json and one folder of Parquet parts per table. It is written under
+a temporary name and renamed when whole, so that no reader ever sees half of one.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import orjson
+import msgspec
 import polars as pl
 
 from mpg_cli import __version__
-from mpg_parsers.errors import InputError, UsageError
+from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.tables import SCHEMA_VERSION, TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 MANIFEST = "mpg-dataset.json"
 TEMPORARY = ".mpg-writing-"
+PART = re.compile(r"([a-z_]+)/part-\d+\.parquet")
 PART_ROWS = 250_000
+VERSIONS = f"v{SCHEMA_VERSION}-{__version__}"  # of the tables, and of the mpg that filled them
 Tables = dict[str, pl.LazyFrame]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a dataset says of itself. `files` gives the size and CRC-32 of every part."""
+
+    schema_version: int
+    mpg_version: str
+    sources: int
+    notices: list[Notice]
+    files: dict[str, tuple[int, int]]
+
+
+def _no_parts() -> dict[str, list[pl.LazyFrame]]:
+    return {name: [] for name in TABLES}
 
 
 @dataclass
 class Dataset:
-    """The tables of several sources; `source` columns number them in the order they were added."""
+    """The tables of several sources; `source` columns number them in the order they were added.
 
-    _parts: dict[str, list[pl.LazyFrame]] = field(default_factory=lambda: {name: [] for name in TABLES})
+    count is the number of sources, notices are what was found while looking for them (files skipped).
+    """
+
     count: int = 0
+    notices: list[Notice] = field(default_factory=list)
+    _parts: dict[str, list[pl.LazyFrame]] = field(default_factory=_no_parts)
+
+    @classmethod
+    def of(cls, tables: Tables, count: int, notices: Sequence[Notice]) -> Dataset:
+        """The dataset of `tables`, whose rows are numbered already."""
+        return cls(count, list(notices), _no_parts() | {name: [frame] for name, frame in tables.items()})
 
     def add(self, tables: Mapping[str, pl.LazyFrame]) -> None:
         """Add the tables of one source."""
@@ -59,7 +90,7 @@ class MemoryWriter:
 
     def finish(self) -> Tables:
         """The tables."""
-        return {name: pl.concat(frames).lazy() for name, frames in self._frames.items()}
+        return {name: TABLES[name].conform(pl.concat(f)).lazy() for name, f in self._frames.items()}
 
     def discard(self) -> None:
         """Forget everything."""
@@ -67,14 +98,17 @@ class MemoryWriter:
 
 
 class ParquetWriter:
-    """Writes batches as Parquet parts into a temporary folder in `parent`; `commit` renames it."""
+    """Writes batches as Parquet parts into a temporary folder in `parent`; `commit` renames it.
+
+    Every method raises OSError where it cannot write.
+    """
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(parents=True, exist_ok=True)
         self._folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=parent))
         self._waiting: dict[str, list[pl.DataFrame]] = {}
         self._rows: dict[str, int] = {}
-        self._files: dict[str, int] = {}
+        self._files: dict[str, tuple[int, int]] = {}
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Add rows."""
@@ -90,88 +124,147 @@ class ParquetWriter:
         name = f"{table}/part-{number:04d}.parquet"
         path = self._folder / name
         path.parent.mkdir(exist_ok=True)
-        rows.write_parquet(path, compression="zstd", compression_level=1)
-        self._files[name] = path.stat().st_size
+        try:
+            rows.write_parquet(path, compression="zstd", compression_level=1)
+        except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
+            raise OSError(errno.EIO, str(error), str(path)) from error
+        self._files[name] = _fingerprint(path)
 
-    def commit(self, target: Path, about: Mapping[str, Any]) -> None:
-        """Write what is left and the manifest, and put the dataset in its place."""
+    def commit(
+        self, target: Path, *, sources: int = 1, notices: Sequence[Notice] = (), replace: bool = False
+    ) -> None:
+        """Write what is left and the manifest, and put the dataset in its place.
+
+        A whole dataset that is there by now is kept, as the work of another process of the same kind, unless
+        `replace`; then it is put aside first and removed last, so that there is always a whole one somewhere.
+        """
         for table in list(self._waiting):
             self._flush(table)
-        manifest = {"schema_version": SCHEMA_VERSION, "mpg_version": __version__, **about, "files": self._files}
-        (self._folder / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        manifest = Manifest(SCHEMA_VERSION, __version__, sources, list(notices), self._files)
+        (self._folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        self._folder.chmod(default_mode(0o777))
         try:
             self._folder.rename(target)
-        except OSError:  # another process was first: its dataset is the same
-            if not (target / MANIFEST).exists():
+        except OSError:
+            if not replace and read_manifest(target) is not None:
+                self.discard()
+            elif (target / MANIFEST).is_file():
+                self._exchange(target)
+            else:
                 raise
-            self.discard()
+
+    def _exchange(self, target: Path) -> None:
+        old = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=target.parent))
+        target.rename(old)  # over the empty folder
+        try:
+            self._folder.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
         """Remove everything written."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a full disk or a forbidden folder, while writing `path`, into InputError write_failed.
+
+    BrokenPipeError passes: nobody reads what is written any more, which is no fault.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        hint = "free some space there, or write somewhere else"
+        message = f"cannot be written: {error.strerror or error}"
+        raise InputError("write_failed", str(path), message, hint=hint) from error
+
+
+def default_mode(full: int) -> int:
+    """`full` (0o666 for a file, 0o777 for a folder) less what the user's umask takes away."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return full & ~mask
+
+
+def _fingerprint(path: Path) -> tuple[int, int]:
+    """Size and CRC-32: a crash of the machine can leave a file of the right size full of zeros."""
+    checksum, size = 0, 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+            size += len(block)
+    return size, checksum
+
+
 def _with_source(frame: pl.DataFrame) -> pl.DataFrame:
     return frame if "source" in frame.columns else frame.with_columns(source=pl.lit(0, pl.Int32))
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a whole dataset of this schema version, None if it is not one or a part is missing or cut."""
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a whole dataset of this schema version; None if it is none, or a part is damaged."""
     try:
-        manifest = orjson.loads((folder / MANIFEST).read_bytes())
-        if manifest.get("schema_version") != SCHEMA_VERSION:
-            return None
-        sizes = {name: (folder / name).stat().st_size for name in manifest["files"]}
-    except (OSError, ValueError, KeyError, AttributeError):
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        whole = all(_is_whole(folder, name, mark) for name, mark in manifest.files.items())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return manifest if sizes == manifest["files"] else None
+    return manifest if whole and manifest.schema_version == SCHEMA_VERSION else None
 
 
-def open_tables(folder: Path, manifest: Mapping[str, Any]) -> Tables:
+def _is_whole(folder: Path, name: str, mark: tuple[int, int]) -> bool:
+    return PART.fullmatch(name) is not None and _fingerprint(folder / name) == mark
+
+
+def open_tables(folder: Path, manifest: Manifest) -> Tables:
     """The tables of a dataset on disk, to be scanned."""
     parts: dict[str, list[Path]] = {}
-    for name in manifest["files"]:
+    for name in manifest.files:
         table = name.split("/")[0]
         if table in TABLES:
             parts.setdefault(table, []).append(folder / name)
-    return {table: pl.scan_parquet(sorted(paths)) for table, paths in parts.items()}
+    return {
+        table: pl.scan_parquet(sorted(paths), glob=False, hive_partitioning=False)
+        for table, paths in parts.items()
+    }
 
 
 def open_dataset(folder: Path) -> Dataset:
     """A dataset written by `mpg ingest`. Raises InputError: not_found, corrupt_input."""
     if not folder.is_dir():
-        raise InputError("not_found", str(folder), "no such folder", hint="mpg ingest PATH… -o DIR makes a dataset")
+        hint = "mpg ingest PATH… -o DIR makes a dataset"
+        raise InputError("not_found", str(folder), "no such folder", hint=hint)
     manifest = read_manifest(folder)
     if manifest is None:
         hint = "run `mpg ingest PATH… -o DIR` again; datasets of other mpg versions may need it"
-        raise InputError("corrupt_input", str(folder), f"no whole mpg dataset of schema {SCHEMA_VERSION}", hint=hint)
-    dataset = Dataset()
-    dataset._parts = {name: [] for name in TABLES}
-    for name, frame in open_tables(folder, manifest).items():
-        dataset._parts[name].append(frame)
-    dataset.count = int(manifest.get("sources", 1))
-    return dataset
+        message = f"no whole mpg dataset of schema {SCHEMA_VERSION}"
+        raise InputError("corrupt_input", str(folder), message, hint=hint)
+    return Dataset.of(open_tables(folder, manifest), manifest.sources, manifest.notices)
 
 
-def write_dataset(dataset: Dataset, folder: Path, *, force: bool) -> None:
-    """Write all tables to `folder`. Raises UsageError if it exists, unless `force` and it is an mpg dataset."""
+def check_target(folder: Path, *, force: bool) -> None:
+    """Raise UsageError unless a dataset may be written to `folder`: never over anything but a dataset."""
     if folder.exists() and (not force or not (folder / MANIFEST).is_file()):
         hint = "choose another folder" if force else "choose another folder, or --force to replace a dataset"
         raise UsageError(f"{folder} exists", hint=hint)
-    writer = ParquetWriter(folder.absolute().parent)
-    try:
-        for table in TABLES:
-            for batch in dataset.scan(table).collect_batches(chunk_size=PART_ROWS):
-                writer.add(table, batch)
-        if folder.exists():
-            _remove_dataset(folder)
-        writer.commit(folder, {"sources": dataset.count})
-    except BaseException:
-        writer.discard()
-        raise
 
 
-def _remove_dataset(folder: Path) -> None:
-    doomed = folder.with_name(f".{folder.name}.old-{os.getpid()}")
-    folder.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+def write_dataset(dataset: Dataset, folder: Path, *, force: bool) -> None:
+    """Write all tables to `folder`.
+
+    Raises UsageError if it exists, unless `force` and it is an mpg dataset; InputError write_failed.
+    """
+    check_target(folder, force=force)
+    with writing(folder):
+        writer = ParquetWriter(folder.absolute().parent)
+        try:
+            for table in TABLES:
+                for batch in dataset.scan(table).collect_batches(chunk_size=PART_ROWS):
+                    writer.add(table, batch)
+            writer.commit(folder.absolute(), sources=dataset.count, notices=dataset.notices, replace=force)
+        except BaseException:
+            writer.discard()
+            raise

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from mpg_cli.goodput.names import COLLECTIVE_OPERATOR, NameRules
-from mpg_cli.store import Dataset
+
+if TYPE_CHECKING:
+    from mpg_cli.store import Dataset
 
 OPS_COLUMNS = (
-    "source", "process", "device", "stream", "start_ns", "dur_ns", "kind", "name", "correlation", "external_id",
-    "graph_node", "collective", "group", "group_ranks", "group_size", "seq", "in_elements", "element_type",
+    "source", "process", "device", "stream", "start_ns", "dur_ns", "kind", "name", "correlation",
+    "external_id", "graph_node", "collective", "group", "group_ranks", "group_size", "seq", "in_elements",
+    "element_type",
 )  # fmt: skip
 
 
@@ -31,7 +35,8 @@ class Activity:
 
 def load(dataset: Dataset, sources: pl.DataFrame, rules: NameRules) -> Activity:
     """Read and classify all device activity."""
-    ops = dataset.scan("device_ops").select(OPS_COLUMNS).collect()
+    # few distinct texts, many rows: as categories they take a tenth of the memory
+    ops = dataset.scan("device_ops").select(OPS_COLUMNS).cast({pl.String: pl.Categorical}).collect()
     keys = ["source", "process", "device"]
     subjects = ops.select(keys).unique().sort(keys).with_row_index("subject").cast({"subject": pl.Int64})
     ops = ops.join(subjects, on=keys, nulls_equal=True, maintain_order="left")
@@ -55,8 +60,14 @@ def _with_linked_operator(ops: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
         .unique(["source", "external_id"])
         .collect()
     )
+    if operators.is_empty():
+        return ops.with_columns(linked_op=pl.lit(None, pl.String))
     real = pl.when(pl.col("external_id").ne_missing(pl.col("correlation"))).then("external_id")
     linked = ops.with_columns(_id=real).join(
-        operators, left_on=["source", "_id"], right_on=["source", "external_id"], how="left", maintain_order="left"
+        operators,
+        left_on=["source", "_id"],
+        right_on=["source", "external_id"],
+        how="left",
+        maintain_order="left",
     )
     return linked.drop("_id")

@@ -1,123 +1,205 @@
 """Collectives across ranks: transfer and waiting, without aligning clocks.
 
-All ranks leave a collective together, so the rank that is in it for the shortest time came last, and that time is the
-transfer; what another rank spends beyond it is waiting. Records are matched by process group and sequence number
-where both are recorded, else by order within (group, name).
+All ranks leave a collective together, so the rank that is in it for the shortest time came last, and that
+time is the transfer; what another rank spends beyond it is waiting. That is true where every rank needs the
+data of every other, so point-to-point transfers and rooted collectives (broadcast, reduce, gather, scatter)
+are left out. Records are matched by process group and sequence number where both are recorded, else by order
+within (group, name); where that is a guess, there is no answer.
 """
 
 from __future__ import annotations
 
-import polars as pl
+from typing import TYPE_CHECKING
 
-from mpg_cli.goodput.activity import Activity
+import polars as pl
+from polars import col
+
 from mpg_parsers.errors import Notice
 
-POINT_TO_POINT = r"(?i)send_?recv|\bsend\b|\brecv\b|p2p"
+if TYPE_CHECKING:
+    from mpg_cli.goodput.activity import Activity
+
+POINT_TO_POINT = r"(?i)send_?recv|(^|[^a-z])i?(send|recv)([^a-z]|$)|p2p"
+ALL_TO_ALL = r"(?i)all_?to_?all"
+ROOTED = (
+    r"(?i)broadcast|^_?reduce(_oop)?$|^(gather|scatter)$"
+    r"|^nccl(dev)?(kernel_)?reduce(_sum|_prod|_min|_max|_avg|_premul|ring|tree)"
+)
 SHORT_NAME = r"^(?:void )?(?:\w+::)*(\w+)"
 NOTABLE_SKEW_NS = 1_000_000
 TRANSIENT_FACTOR = 10
+TRANSIENT_NS = 1_000_000
+ELEMENT_BYTES = {
+    "Byte": 1, "Char": 1, "Bool": 1, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Short": 2, "Half": 2,
+    "BFloat16": 2, "Int": 4, "Float": 4, "Long": 8, "Double": 8, "ComplexFloat": 8, "ComplexDouble": 16,
+}  # fmt: skip
 
 
 def match(activity: Activity) -> tuple[pl.DataFrame, list[Notice]]:
-    """One row per collective and rank: index, name, group, seq, matched_by, rank, start_ns, end_ns, dur_ns,
-    transfer_ns, wait_ns. Empty unless at least two ranks are known.
+    """One row per collective and rank, by index and rank; none unless at least two ranks are known.
+
+    Columns index, short (the collective's name), group, seq, matched_by, rank, start_ns, end_ns, dur_ns,
+    transfer_ns, wait_ns, bytes.
+
+    index numbers the collectives in the order of the lowest rank that took part, on its own clock.
     """
-    records = _records(activity)
-    ranks = records["rank"].n_unique()
-    if ranks < 2:
-        return _empty(records), []
-    keyed = _with_place(records)
-    per_rank = keyed.group_by("key", "rank").len()
-    counts = per_rank.group_by("key").agg(n=pl.col("len").n_unique(), ranks=pl.len())
-    whole = counts.filter((pl.col("ranks") > 1) & ((pl.col("n") == 1) | pl.col("key").str.starts_with("seq")))
-    matched = keyed.join(whole.select("key"), on="key", how="semi")
-    lost = counts.height - whole.height
-    notices = []
-    if lost:
-        message = f"{lost} kinds of collectives occur a different number of times on the ranks and were not matched"
-        notices.append(Notice("unmatched_events", message, lost))
-    return _measure(matched), notices + _clock_notices(_measure(matched))
+    keyed, several = _one_device_per_rank(_with_place(_records(activity)))
+    sequenced, cut = _complete(keyed.filter(matched_by="sequence"))
+    ordered, uneven = _even(keyed.filter(matched_by="order"))
+    ordered, apart = _ending_together(_hulls(ordered))
+    notices = _notices(
+        (several, "ranks communicate on several devices: the collectives of their groups were not matched"),
+        (cut, "collectives are not recorded on exactly the ranks of their group and were left out"),
+        (uneven, "kinds of collectives occur a different number of times on the ranks and were not matched"),
+        (apart, "kinds of collectives end at unrelated times on the ranks and were not matched by order"),
+    )
+    measured = _measure(pl.concat([_hulls(sequenced), ordered]))
+    return measured, notices + _clock_notices(measured)
+
+
+def _notices(*found: tuple[int, str]) -> list[Notice]:
+    return [Notice("unmatched_events", f"{count} {what}", count) for count, what in found if count]
 
 
 def _records(activity: Activity) -> pl.DataFrame:
-    ranked = activity.sources.filter(pl.col("rank").is_not_null()).select("source", "rank")
-    comm = activity.ops.filter((pl.col("activity") == "comm") & (pl.col("dur_ns") > 0)).join(ranked, on="source")
-    return comm.with_columns(
-        short=pl.coalesce("collective", pl.col("name").str.extract(SHORT_NAME), "name"),
-    ).filter(~pl.col("name").str.contains(POINT_TO_POINT) | pl.col("seq").is_not_null())
+    """Communication kernels in which every rank waits for every other, of sources whose rank is known."""
+    ranked = activity.sources.filter(col("rank").is_not_null()).select("source", "rank")
+    comm = activity.ops.filter((col("activity") == "comm") & (col("dur_ns") > 0)).join(ranked, on="source")
+    texts = comm.cast({pl.Categorical: pl.String}).with_columns(
+        short=pl.coalesce("collective", col("name").str.extract(SHORT_NAME), "name")
+    )
+    all_to_all = col("linked_op").str.contains(ALL_TO_ALL).fill_null(value=False)
+    unnamed = col("collective").is_null() & col("name").str.contains(POINT_TO_POINT) & ~all_to_all
+    one_to_one = unnamed | col("short").str.contains(POINT_TO_POINT) & ~unnamed & ~all_to_all
+    return texts.filter(~one_to_one & ~col("short").str.contains(ROOTED))
 
 
 def _with_place(records: pl.DataFrame) -> pl.DataFrame:
-    """Records with key (what they are matched within) and place (number within it)."""
-    sequenced = pl.col("seq").is_not_null() & pl.col("group").is_not_null()
-    group = pl.col("group").fill_null("")
-    keyed = records.with_columns(
-        key=pl.when(sequenced)
-        .then(pl.format("seq {} {}", group, "short"))
-        .otherwise(pl.format("order {} {}", group, "short")),
-        matched_by=pl.when(sequenced).then(pl.lit("sequence")).otherwise(pl.lit("order")),
-    ).sort("rank", "start_ns", "stream")
+    """Records with matched_by, key (what they are matched within) and place (number within it)."""
+    sequenced = col("seq").is_not_null() & col("group").is_not_null()
+    by = pl.when(sequenced).then(pl.lit("sequence")).otherwise(pl.lit("order"))
+    members = pl.format("{} {}", col("group").fill_null(""), col("group_ranks").fill_null(""))
+    keyed = records.with_columns(matched_by=by, members=members).with_columns(
+        key=pl.format("{} {} {}", "matched_by", "members", "short")
+    )
+    keyed = keyed.sort("rank", "start_ns", "stream", "end_ns")
     order = pl.int_range(pl.len()).over("key", "rank")
     return keyed.with_columns(place=pl.when(sequenced).then("seq").otherwise(order))
 
 
-def _measure(matched: pl.DataFrame) -> pl.DataFrame:
-    """Every rank's transfer and wait; of several kernels of one rank for one collective the hull counts."""
-    hulls = matched.group_by("key", "place", "rank", maintain_order=True).agg(
-        pl.col("short", "name", "group", "seq", "matched_by").first(),
-        pl.col("start_ns").min(),
-        pl.col("end_ns").max(),
-    )
-    hulls = hulls.with_columns(dur_ns=pl.col("end_ns") - pl.col("start_ns"))
+def _one_device_per_rank(keyed: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The records of groups in which every rank uses one device, and how many ranks use several.
+
+    With several it is not known which kernels belong together.
+    """
+    several = col("subject").n_unique().over("members", "rank") > 1
+    ranks = keyed.filter(several)["rank"].n_unique()
+    return keyed.filter(~several.any().over("members")), ranks
+
+
+def _complete(records: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The records of collectives that every known rank of the group took part in, and how many others.
+
+    The members known are the ranks with any record of the group. More ranks than its stated size are none.
+    """
     of = ["key", "place"]
-    full = hulls.filter(pl.len().over(of) > 1).with_columns(transfer_ns=pl.col("dur_ns").min().over(of))
-    # in the order of the first rank that took part, on its own clock
-    first = full.sort("rank").unique(of, keep="first").sort("rank", "start_ns").select(of).with_row_index("index")
-    return full.join(first, on=of).with_columns(wait_ns=pl.col("dur_ns") - pl.col("transfer_ns")).sort("index", "rank")
+    members, present = col("rank").n_unique().over("members"), col("rank").n_unique().over(of)
+    fits = (present <= col("group_size").max().over("members")).fill_null(value=True)
+    shared = records.filter(members > 1)
+    whole = shared.filter((present == members) & fits)
+    return whole, shared.select(of).n_unique() - whole.select(of).n_unique() if shared.height else 0
 
 
-def _empty(records: pl.DataFrame) -> pl.DataFrame:
-    return _measure(_with_place(records.clear()))
+def _even(records: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The records whose key occurs equally often on several ranks, and how many keys do not."""
+    counts = records.group_by("key", "rank").len().group_by("key").agg(col("len").n_unique(), ranks=pl.len())
+    shared = counts.filter(col("ranks") > 1)
+    even = shared.filter(col("len") == 1)
+    return records.join(even, on="key", how="semi"), shared.height - even.height
+
+
+def _hulls(records: pl.DataFrame) -> pl.DataFrame:
+    """One row per collective and rank: of several kernels of one rank for one collective the hull counts."""
+    width = col("element_type").replace_strict(ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
+    return records.group_by("key", "place", "rank", maintain_order=True).agg(
+        col("short", "group", "seq", "matched_by").first(),
+        (col("in_elements") * width).first().alias("bytes"),
+        col("start_ns").min(),
+        col("end_ns").max(),
+    )
+
+
+def _ending_together(hulls: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The hulls whose order agrees with their ends, and how many keys do not.
+
+    Ends of one collective differ between two ranks by the difference of their clocks, which is constant; the
+    n-th collectives of two unrelated groups end at unrelated times.
+    """
+    reference = hulls.sort("rank").group_by("key", "place").agg(base_ns=col("end_ns").first())
+    ends = hulls.join(reference, on=["key", "place"]).with_columns(delta=col("end_ns") - col("base_ns"))
+    deviation = (col("delta") - col("delta").median().over("key", "rank")).abs()
+    spread = ends.with_columns(deviation=deviation).group_by("key", "rank").agg(col("deviation").median())
+    apart = spread.filter(col("deviation") > NOTABLE_SKEW_NS).select("key").unique()
+    return hulls.join(apart, on="key", how="anti", maintain_order="left"), apart.height
+
+
+def _measure(hulls: pl.DataFrame) -> pl.DataFrame:
+    """Every rank's transfer and wait."""
+    of = ["key", "place"]
+    timed = hulls.with_columns(dur_ns=col("end_ns") - col("start_ns"))
+    full = timed.with_columns(
+        transfer_ns=col("dur_ns").min().over(of), wait_ns=col("dur_ns") - col("dur_ns").min().over(of)
+    )
+    first = full.sort("rank").unique(of, keep="first").sort("rank", "start_ns", *of).select(of)
+    return full.join(first.with_row_index("index"), on=of).sort("index", "rank")
 
 
 def _clock_notices(measured: pl.DataFrame) -> list[Notice]:
     """Ranks whose clock differs from the first rank's: collectives end everywhere at about the same time."""
     if measured.is_empty():
         return []
-    base = int(measured["rank"].min())  # type: ignore[arg-type]
-    reference = measured.filter(pl.col("rank") == base).select("index", base_end="end_ns")
+    base = min(measured["rank"])
+    reference = measured.filter(col("rank") == base).select("index", base_end="end_ns")
     skew = (
         measured.join(reference, on="index")
         .group_by("rank")
-        .agg(skew=(pl.col("end_ns") - pl.col("base_end")).median())
-        .filter(pl.col("skew").abs() >= NOTABLE_SKEW_NS)
+        .agg(skew=(col("end_ns") - col("base_end")).median())
+        .filter(col("skew").abs() >= NOTABLE_SKEW_NS)
         .sort("rank")
     )
     return [
         Notice(
             "clock_skew",
-            f"rank {rank}'s clock is {abs(ns) / 1e6:.3f} ms {'ahead of' if ns > 0 else 'behind'} rank {base}'s "
-            "(collectives end together); waiting times do not depend on it",
+            f"rank {rank}'s clock is {abs(ns) / 1e6:.3f} ms {'ahead of' if ns > 0 else 'behind'} rank "
+            f"{base}'s (collectives end together); waiting times do not depend on it",
         )
         for rank, ns in skew.iter_rows()
     ]
 
 
 def transient_notices(activity: Activity) -> list[Notice]:
-    """A first collective of a device that lasts ten times the usual: ranks entered the profiled stretch apart."""
-    comm = activity.ops.filter((pl.col("activity") == "comm") & (pl.col("dur_ns") > 0)).sort("subject", "start_ns")
-    first = comm.group_by("subject", maintain_order=True).agg(pl.all().first())
-    others = comm.with_columns(n=pl.int_range(pl.len()).over("subject")).filter(pl.col("n") > 0)
-    usual = others.group_by("subject", "name").agg(usual=pl.col("dur_ns").median(), n=pl.len())
-    spins = first.join(usual, on=["subject", "name"]).filter(
-        (pl.col("n") >= 2) & (pl.col("dur_ns") >= TRANSIENT_FACTOR * pl.col("usual")) & (pl.col("dur_ns") > 1_000_000)
+    """A first collective of a device that lasts ten times the usual, and twice any other of its size.
+
+    The ranks then entered the profiled stretch apart.
+    """
+    comm = activity.ops.filter((col("activity") == "comm") & (col("dur_ns") > 0)).sort("subject", "start_ns")
+    number = pl.int_range(pl.len()).over("subject")
+    like = ["subject", "name", "in_elements"]
+    later = comm.filter(number > 0).group_by(like)
+    usual = later.agg(usual=col("dur_ns").median(), longest=col("dur_ns").max(), n=pl.len())
+    spins = (
+        comm.filter(number == 0)
+        .join(usual, on=like, nulls_equal=True)
+        .filter((col("n") >= 2) & (col("dur_ns") > TRANSIENT_NS) & (col("dur_ns") > 2 * col("longest")))
+        .filter(col("dur_ns") >= TRANSIENT_FACTOR * col("usual"))
+        .sort("subject")
     )
     paths = dict(activity.sources.select("source", "path").iter_rows())
     return [
         Notice(
             "start_transient",
-            f"the first {name[:60]} lasted {dur / 1e6:.3f} ms, usually {usual / 1e6:.3f} ms: the ranks entered the "
-            "profiled stretch at different times; it says nothing of a straggler",
+            f"the first {name[:60]} lasted {dur / 1e6:.3f} ms, usually {usual / 1e6:.3f} ms: the ranks "
+            "entered the profiled stretch at different times; it says nothing of a straggler",
             1,
             paths[source],
         )

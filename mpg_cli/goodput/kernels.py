@@ -1,4 +1,4 @@
-"""What ran on the devices, by name and by the rule that recognised it; sums of durations inside the windows."""
+"""What ran on the devices, by name and by the rule that recognised it: sums of durations in the windows."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ NOTABLE = 0.01  # unknown names above this share are listed
 
 
 def by_name(ops: pl.DataFrame) -> pl.DataFrame:
-    """name, kind, family, count, time_ns, mean_ns, max_ns, share; most time first. `ops` is clipped to the windows."""
-    table = ops.group_by("name", "kind", "family", "rule").agg(
+    """name, kind, family, count, time_ns, mean_ns, max_ns, share; most time first. `ops`: cut to windows."""
+    table = ops.group_by("name", "kind", "family").agg(
         count=pl.len(),
         time_ns=pl.col("dur_ns").sum(),
-        mean_ns=pl.col("dur_ns").mean().round().cast(pl.Int64),
+        mean_ns=(pl.col("dur_ns").sum() + pl.len() // 2) // pl.len(),
         max_ns=pl.col("dur_ns").max(),
     )
-    return _with_share(table).sort("time_ns", "name", descending=[True, False])
+    return _with_share(table, "name", "kind", "family")
 
 
 def by_rule(ops: pl.DataFrame) -> pl.DataFrame:
     """rule, activity, count, time_ns, share; most time first."""
     table = ops.group_by("rule", "activity").agg(count=pl.len(), time_ns=pl.col("dur_ns").sum())
-    return _with_share(table).sort("time_ns", "rule", descending=[True, False])
+    return _with_share(table, "rule", "activity")
 
 
 def unknown(table: pl.DataFrame) -> pl.DataFrame:
     """Of `by_name`'s rows those that no rule knows."""
-    return table.filter(pl.col("rule") == "no rule")
+    return table.filter(pl.col("family") == "unknown")
 
 
-def _with_share(table: pl.DataFrame) -> pl.DataFrame:
-    total = table["time_ns"].sum()
-    return table.with_columns(share=pl.col("time_ns") / total if total else pl.lit(0.0))
+def _with_share(table: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """`table` with each row's share of all time_ns, most time first, then by `keys`."""
+    total = table["time_ns"].sum() or 1
+    # Polars would multiply by the reciprocal, which is off in the last digit
+    shares = pl.Series("share", [time / total for time in table["time_ns"]], dtype=pl.Float64)
+    texts = table.with_columns(shares).cast({pl.Categorical: pl.String})
+    return texts.sort("time_ns", *keys, descending=[True, *(False for _ in keys)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,7 @@ class NameRules:
         # Millions of rows share a few thousand names: the regular expressions run once per name.
         distinct = keyed.select(_KEY).unique(maintain_order=True)
         texts = distinct.with_columns(pl.col("kind", "name").cast(pl.String))
-        verdicts = self._decide(texts).cast({name: ops.schema["name"] for name in _VERDICT})
+        verdicts = self._decide(texts).cast(dict.fromkeys(_VERDICT, ops.schema["name"]))
         known = pl.concat([distinct, verdicts], how="horizontal")
         joined = keyed.join(known, on=_KEY, how="left", maintain_order="left")
         return joined.drop("_has_collective", "_comm_operator")
@@ -115,6 +116,7 @@ def _verdict(activity: str, family: pl.Expr, rule: str) -> pl.Expr:
     return pl.struct(pl.lit(activity).alias("activity"), family.alias("family"), pl.lit(rule).alias("rule"))
 
 
+@cache
 def _shipped() -> tuple[NameRule, ...]:
     text = resources.files("mpg_cli.goodput").joinpath("names.toml").read_text(encoding="utf-8")
     return tuple(_rule(entry, index) for index, entry in enumerate(tomllib.loads(text)["rule"], start=1))

@@ -1,18 +1,24 @@
-"""How far the figures can be trusted: linking, carry-over, graphs, unknown names, and a grade with its reasons."""
+"""How far the figures can be trusted: linking, carry-over, graphs, unknown names; a grade with reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.activity import Activity
-from mpg_cli.store import Dataset
-from mpg_parsers.errors import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mpg_cli.store import Dataset
+    from mpg_parsers.errors import Notice
 
 LAUNCH = r"(?i)launch|memcpy|memset|graph_?exec"
+NO_KERNEL = (
+    r"(?i)graph_?launch|host_?func|memcpy|memset|graph_?exec"  # launches without a kernel of their own
+)
 GRAPH_LAUNCH = r"(?i)graph_?launch"
 GRADES = "ABCD"
 # (worst grade it allows, why) for warnings that mean lost or altered data
@@ -29,7 +35,10 @@ WARNING_GRADES = {
 
 @dataclass(frozen=True)
 class Linking:
-    """Device time by how it was launched, in summed ns of records inside the windows; None: no launches recorded."""
+    """Device time by how it was launched, in summed ns of records inside the windows.
+
+    unlinked_ns is None if no launches are recorded; carry_over_ns is a part of it.
+    """
 
     total_ns: int
     unlinked_ns: int | None
@@ -38,23 +47,38 @@ class Linking:
 
 
 def launches(dataset: Dataset) -> pl.DataFrame:
-    """Runtime calls that put work on a device: source, correlation, external_id, graph (whether a graph launch)."""
+    """Runtime calls that put work on a device: source, correlation, external_id, kernel, graph.
+
+    kernel and graph (bool) say what a call launches. Ids of 0 are none.
+    """
+    name = pl.col("name")
     return (
         dataset.scan("host_events")
-        .filter((pl.col("kind") == "runtime") & pl.col("name").str.contains(LAUNCH))
-        .select("source", "correlation", "external_id", graph=pl.col("name").str.contains(GRAPH_LAUNCH))
+        .filter((pl.col("kind") == "runtime") & name.str.contains(LAUNCH))
+        .select(
+            "source",
+            *(pl.when(pl.col(id_) != 0).then(id_).alias(id_) for id_ in ("correlation", "external_id")),
+            graph=name.str.contains(GRAPH_LAUNCH),
+            kernel=~name.str.contains(NO_KERNEL),
+        )
         .collect()
     )
 
 
 def link(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """`ops` with linked (bool) and graph (bool): the launch by correlation, else by external id where that is missing."""
-    by_correlation = _distinct(calls, "correlation")
-    by_external = _distinct(calls, "external_id")
-    joined = ops.join(by_correlation, on=["source", "correlation"], how="left", maintain_order="left")
-    joined = joined.join(by_external, on=["source", "external_id"], how="left", maintain_order="left", suffix="_ext")
+    """`ops` with linked and graph (bool): by correlation, or by external id where there is no correlation."""
+    found = ops.join(
+        _distinct(calls, "correlation"), on=["source", "correlation"], how="left", maintain_order="left"
+    ).join(
+        _distinct(calls, "external_id"),
+        on=["source", "external_id"],
+        how="left",
+        maintain_order="left",
+        suffix="_ext",
+    )
     graph = pl.when(pl.col("correlation").is_null()).then("graph_ext").otherwise("graph")
-    return joined.with_columns(linked=graph.is_not_null(), graph=graph.fill_null(value=False)).drop("graph_ext")
+    known = found.with_columns(linked=graph.is_not_null(), graph=graph.fill_null(value=False))
+    return known.drop("graph_ext")
 
 
 def _distinct(calls: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -63,7 +87,10 @@ def _distinct(calls: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def measure_linking(linked: pl.DataFrame, calls: pl.DataFrame) -> Linking:
-    """Sums of record durations. Carried over: launched before the first recorded launch, so its call is missing."""
+    """Sums of record durations. Carried over: launched before the first recorded launch, which is missing.
+
+    Correlation numbers are given out in the order of the calls.
+    """
     first_call = calls.group_by("source").agg(first=pl.col("correlation").min())
     rows = linked.join(first_call, on="source", how="left")
     carried = ~pl.col("linked") & (pl.col("correlation") < pl.col("first"))
@@ -77,25 +104,24 @@ def measure_linking(linked: pl.DataFrame, calls: pl.DataFrame) -> Linking:
     return Linking(sums["total"], unlinked, sums["carried"], sums["graph"])
 
 
-def lost_records(linked: pl.DataFrame, calls: pl.DataFrame) -> int:
-    """Kernel launches in the file, other than graph launches, that no device record answers.
+def lost_records(linked: pl.DataFrame, calls: pl.DataFrame) -> dict[int, int]:
+    """By source, kernel launches in the file that no device record answers.
 
-    Launches after the last recorded device activity may simply not have run yet; only those whose correlation is
-    below the highest one seen on the device count.
+    Copies and sets of no bytes leave no record, and launches after the last recorded activity may not have
+    run yet: only kernel launches whose correlation is below the highest one seen on the device count.
     """
     seen = linked.filter(pl.col("correlation").is_not_null()).select("source", "correlation").unique()
     highest = seen.group_by("source").agg(last=pl.col("correlation").max())
-    missing = calls.filter(~pl.col("graph") & pl.col("correlation").is_not_null()).join(
-        seen, on=["source", "correlation"], how="anti"
-    )
-    return missing.join(highest, on="source").filter(pl.col("correlation") < pl.col("last")).height
+    missing = calls.filter(pl.col("kernel")).join(seen, on=["source", "correlation"], how="anti")
+    lost = missing.join(highest, on="source").filter(pl.col("correlation") < pl.col("last"))
+    return dict(lost.group_by("source").len().sort("source").iter_rows())
 
 
 def outside_ns(busy: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Per source: busy device time before and after its window (spans: subject, source, start_ns, end_ns)."""
-    whole = intervals.union(busy, by=["subject"]).join(spans, on="subject", suffix="_window")
-    before = pl.min_horizontal("end_ns", "start_ns_window") - pl.col("start_ns")
-    after = pl.col("end_ns") - pl.max_horizontal("start_ns", "end_ns_window")
+    whole = spans.join(intervals.union(busy, by=["subject"]), on="subject", how="left", suffix="_busy")
+    before = pl.min_horizontal("end_ns_busy", "start_ns") - pl.col("start_ns_busy")
+    after = pl.col("end_ns_busy") - pl.max_horizontal("start_ns_busy", "end_ns")
     return whole.group_by("source").agg(before_ns=before.clip(0).sum(), after_ns=after.clip(0).sum())
 
 
@@ -107,14 +133,19 @@ def overhead_ns(dataset: Dataset, windows: pl.DataFrame) -> int:
         .select("source", "start_ns", end_ns=pl.col("start_ns") + pl.col("dur_ns"))
         .collect()
     )
-    covered = intervals.total(intervals.clip(rows, windows.select("source", "start_ns", "end_ns"), ["source"]), ["source"])
-    return int(covered["length_ns"].sum())
+    inside = intervals.clip(rows, windows.select("source", "start_ns", "end_ns"), ["source"])
+    return int(intervals.total(inside, ["source"])["length_ns"].sum())
 
 
-def grade(notices: Sequence[Notice], unlinked: float | None, carried: float, unknown: float) -> tuple[str, list[str]]:
+def grade(
+    notices: Sequence[Notice], unlinked: float | None, carried: float, unknown: float
+) -> tuple[str, list[str]]:
     """The grade A to D and its reasons; shares are of summed device time. The table is in docs/metrics.md."""
-    reasons = [WARNING_GRADES[kind] for kind in dict.fromkeys(n.kind for n in notices) if kind in WARNING_GRADES]
-    reasons += _by_share("work without a launch call in the file", unlinked, ((0.5, "C"), (0.05, "B")))
+    reasons = [
+        WARNING_GRADES[kind] for kind in dict.fromkeys(n.kind for n in notices) if kind in WARNING_GRADES
+    ]
+    stray = None if unlinked is None else unlinked - carried
+    reasons += _by_share("work without a launch call in the file", stray, ((0.5, "C"), (0.05, "B")))
     reasons += _by_share("work carried over from before the profile", carried, ((0.5, "C"), (0.10, "B")))
     reasons += _by_share("kernels whose name no rule knows", unknown, ((0.5, "C"), (0.10, "B")))
     worst = max((letter for letter, _ in reasons), default="A")

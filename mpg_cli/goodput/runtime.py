@@ -1,15 +1,19 @@
 """Runtime Goodput from device activity: figures per device and step, and the ledger over the windows.
 
-The order on a device (DESIGN: computing > exposed communication > exposed memory copy > other busy > idle) is the
+The order on a device (computing, exposed communication, exposed memory copy, other busy time, idle) is the
 order in which `resolve` serves the causes.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from mpg_cli.goodput import intervals, ledger
-from mpg_cli.goodput.activity import Activity
+
+if TYPE_CHECKING:
+    from mpg_cli.goodput.activity import Activity
 
 ACTIVITIES = ("compute", "comm", "memory", "other")
 CAUSES = ("productive", "communication", "memory_copy", "unclassified_busy")
@@ -20,18 +24,19 @@ KINDS = {"kernel": "kernel_count", "memcpy": "memcpy_count", "memset": "memset_c
 
 def busy_intervals(ops: pl.DataFrame) -> pl.DataFrame:
     """The union of each activity on each device: subject, activity, start_ns, end_ns."""
-    return intervals.union(ops.select("subject", "activity", "start_ns", "end_ns"), by=["subject", "activity"])
+    return intervals.union(
+        ops.select("subject", "activity", "start_ns", "end_ns"), by=["subject", "activity"]
+    )
 
 
 def device_figures(ops: pl.DataFrame, busy: pl.DataFrame) -> pl.DataFrame:
-    """Per subject: span, busy, idle, the unions by activity, the exposed parts, and counts of records by kind.
+    """Per subject: span, busy, idle, the unions by activity, the exposed parts, counts of records by kind.
 
     exposed_comm = |compute ∪ comm| - |compute|, and so on down the order: nested unions, no sweep.
     """
-    figures = ops.group_by("subject").agg(
-        span_ns=pl.col("end_ns").max() - pl.col("start_ns").min(),
-        *((pl.col("kind") == kind).sum().cast(pl.Int64).alias(name) for kind, name in KINDS.items()),
-    )
+    counts = ((pl.col("kind") == kind).sum().cast(pl.Int64).alias(name) for kind, name in KINDS.items())
+    span = pl.col("end_ns").max() - pl.col("start_ns").min()
+    figures = ops.group_by("subject").agg(span.alias("span_ns"), *counts)
     for activity in ACTIVITIES:
         length = intervals.total(busy.filter(pl.col("activity") == activity), by=["subject"])
         figures = _joined(figures, length, f"{activity}_ns")
@@ -73,7 +78,7 @@ def _claims(busy: pl.DataFrame) -> pl.DataFrame:
 def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """One row per step and device: wall_ns, busy_ns, compute_ns, exposed_comm_ns, exposed_memory_ns.
 
-    Steps may overlap (nested ranges), so each is measured on its own, with running totals of the nested unions.
+    Steps may overlap (nested ranges), so each is measured alone, with running totals of the nested unions.
     """
     spans = steps.with_row_index("_step").join(activity.subjects.select("subject", "source"), on="source")
     for depth in range(1, len(ACTIVITIES) + 1):

@@ -11,7 +11,7 @@ RUNTIME = (
     "communication memory_copy allocator synchronisation launch_bound host_code dependency kernel_gap "
     "profiler_overhead transient unclassified_busy unobserved unknown"
 )
-PROGRAM = "productive ideal memory_bound kernel_inefficiency recompute unmodelled"
+PROGRAM = "productive ideal memory_bound kernel_inefficiency recompute padding unmodelled"
 
 
 @pytest.mark.parametrize(("layer", "ids"), list(zip(LAYERS, (SCHEDULING, RUNTIME, PROGRAM), strict=True)))

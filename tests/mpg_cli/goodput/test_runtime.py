@@ -1,0 +1,107 @@
+"""Figures of devices, steps and windows on cases for paper; test_analysis.py counts random ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mpg_cli.goodput import activity, runtime
+from mpg_cli.goodput.names import NameRules
+from mpg_cli.goodput.windows import find_steps, find_windows
+from tests.mpg_cli.datasets import comm, copy, dataset, graph, op, source, step
+
+if TYPE_CHECKING:
+    from mpg_cli.goodput.activity import Activity
+    from mpg_cli.store import Dataset
+
+RULES = NameRules.load()
+NS = (
+    "span",
+    "busy",
+    "idle",
+    "compute",
+    "comm",
+    "memory",
+    "other",
+    "exposed_comm",
+    "exposed_memory",
+    "exposed_other",
+)
+
+
+def load(made: Dataset) -> Activity:
+    return activity.load(made, made.scan("sources").collect(), RULES)
+
+
+def device(*ops: Any) -> tuple[int, ...]:
+    loaded = load(dataset(source(ops)))
+    figures = runtime.device_figures(loaded.ops, runtime.busy_intervals(loaded.ops))
+    return figures.select(f"{name}_ns" for name in NS).row(0)
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        pytest.param([op(5, 10)], (10, 10, 0, 10, 0, 0, 0, 0, 0, 0), id="one kernel"),
+        pytest.param([op(5, 10), op(8, 10, stream=8)], (13, 13, 0, 13, 0, 0, 0, 0, 0, 0), id="two streams"),
+        pytest.param([op(0, 2), op(8, 2)], (10, 4, 6, 4, 0, 0, 0, 0, 0, 0), id="a gap"),
+        pytest.param(
+            [op(0, 10), comm(5, 10)], (15, 15, 0, 10, 10, 0, 0, 5, 0, 0), id="communication half hidden"
+        ),
+        pytest.param([comm(0, 10), copy(5, 10)], (15, 15, 0, 0, 10, 10, 0, 10, 5, 0), id="a copy beside it"),
+        pytest.param([copy(0, 10), op(2, 3), comm(4, 3)], (10, 10, 0, 3, 3, 10, 0, 2, 5, 0), id="all three"),
+        pytest.param([graph(0, 10), op(4, 2)], (10, 10, 0, 2, 0, 0, 10, 0, 0, 8), id="a graph-level row"),
+        pytest.param([op(5, 0)], (0, 0, 0, 0, 0, 0, 0, 0, 0, 0), id="no length"),
+        pytest.param(
+            [op(5, 0), op(9, 1)], (5, 1, 4, 1, 0, 0, 0, 0, 0, 0), id="a record without length spans"
+        ),
+    ],
+)
+def test_device_figures(ops: list[Any], expected: tuple[int, ...]) -> None:
+    assert device(*ops) == expected
+
+
+def test_times_beyond_what_a_double_holds_are_exact() -> None:
+    start = (1 << 61) + 1
+    assert device(op(start, 1), comm(start + 1, 2), op(start + 2, 5))[:3] == (7, 7, 0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([step(1, 0, 10)], [(10, 5, 4, 1, 0)], id="all of it"),
+        pytest.param(
+            [step(1, 0, 3), step(2, 3, 10)], [(3, 1, 1, 0, 0), (7, 4, 3, 1, 0)], id="cut at the border"
+        ),
+        pytest.param(
+            [step(1, 0, 10), step(2, 2, 4)], [(10, 5, 4, 1, 0), (2, 2, 2, 0, 0)], id="one in the other"
+        ),
+        pytest.param([step(1, 6, 6)], [(0, 0, 0, 0, 0)], id="no length"),
+        pytest.param([step(1, 7, 99)], [(92, 0, 0, 0, 0)], id="after all work"),
+        pytest.param([step(1, -9, 2)], [(11, 0, 0, 0, 0)], id="before all work"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_step_figures(steps: list[Any], expected: list[Any]) -> None:
+    made = dataset(source([op(2, 4), comm(5, 2)], steps=steps))
+    loaded = load(made)
+    busy = runtime.busy_intervals(loaded.ops)
+    figures = runtime.step_figures(loaded, busy, find_steps(made, None))
+    names = ("wall_ns", "busy_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns")
+    assert figures.select(names).rows() == expected
+
+
+def test_every_device_of_a_source_has_the_sources_window() -> None:
+    made = dataset(source([op(0, 10), comm(8, 5), op(4, 2, device=1)], steps=[step(1, 2, 20)]))
+    loaded = load(made)
+    windows = find_windows(loaded, find_steps(made, None), "steps")
+    busy = runtime.busy_intervals(loaded.ops)
+    found = runtime.resolve_windows(loaded, busy, windows.by_source).rows
+    assert set(found.select("subject", "cause", "chip_ns").rows()) == {
+        (0, "productive", 8),
+        (0, "communication", 3),
+        (0, "unknown", 7),
+        (1, "productive", 2),
+        (1, "unknown", 16),
+    }

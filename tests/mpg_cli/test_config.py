@@ -1,0 +1,242 @@
+"""Settings: where they come from, which comes first, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpg_cli.config import KEYS, Settings, load, parse_size
+from mpg_parsers.errors import UsageError
+from tests.mpg_cli.running import analyze, kernel, trace
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder and environment."""
+    monkeypatch.chdir(tmp_path)
+    for _, variable in KEYS.values():
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def settings(explicit: Path | None = None, **flags: Any) -> Settings:
+    return load(explicit, flags)
+
+
+def refused(text: str, name: str = "mpg.toml") -> str:
+    write(name, text)
+    with pytest.raises(UsageError) as caught:
+        settings()
+    return caught.value.message
+
+
+def test_defaults() -> None:
+    assert settings() == Settings()
+
+
+def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("pyproject.toml", '[tool.mpg.analyze]\nwindow = "device"\n')
+    assert settings().window == "device"
+    write("mpg.toml", '[analyze]\nwindow = "all"\n')
+    assert settings().window == "all"
+    explicit = write("ci/other.toml", '[analyze]\nview = "fleet-paper"\n')
+    assert (settings(explicit).window, settings(explicit).view) == ("steps", "fleet-paper")
+    monkeypatch.setenv("MPG_WINDOW", "device")
+    assert settings().window == "device"
+    assert settings(window="steps").window == "steps"
+    assert settings(window=None).window == "device"
+    monkeypatch.setenv("MPG_WINDOW", "")
+    assert settings().window == "all"
+
+
+def test_mpg_toml_hides_pyproject_as_a_whole() -> None:
+    write("pyproject.toml", '[tool.mpg.analyze]\nview = "fleet-paper"\n')
+    write("mpg.toml", "")
+    assert settings() == Settings()
+
+
+@pytest.mark.parametrize("text", ["", "[tool]", "[tool.other]\nx = 1", "tool = 3", "[tool.mpg]"])
+def test_a_pyproject_that_says_nothing_of_mpg(text: str) -> None:
+    write("pyproject.toml", text)
+    assert settings() == Settings()
+
+
+def test_every_setting() -> None:
+    write(
+        "mpg.toml",
+        """
+        [analyze]
+        window = "all"
+        view = "fleet-paper"
+        step-regex = 'step\\['
+        keep-names = true
+        [cache]
+        enabled = false
+        dir = "/var/cache/mpg"
+        limit = "512 MiB"
+        [[name]]
+        id = "ring"
+        class = "comm"
+        family = "custom"
+        pattern = "^acme_"
+        """,
+    )
+    rule = {"id": "ring", "class": "comm", "family": "custom", "pattern": "^acme_"}
+    assert settings() == Settings(
+        "all", "fleet-paper", r"step\[", True, False, "/var/cache/mpg", 512 << 20, (rule,)
+    )
+
+
+def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "window": "all",
+        "view": "fleet-paper",
+        "step_regex": "x",
+        "keep_names": "yes",
+        "cache_enabled": "0",
+    }
+    values |= {"cache_dir": "here", "cache_limit": "1KiB"}
+    for name, variable in KEYS.values():
+        monkeypatch.setenv(variable, values[name])
+    assert settings() == Settings("all", "fleet-paper", "x", True, False, "here", 1024)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[analyze]\nwindwo = 1",
+            ["mpg.toml", "unknown setting 'analyze.windwo'", "did you mean 'analyze.window'?"],
+        ),
+        ("[anlayze]\nwindow = 'all'", ["unknown setting 'anlayze'", "did you mean 'analyze'?"]),
+        ("window = 'all'", ["unknown setting 'window'"]),
+        ("[cache]\nsize = 3", ["unknown setting 'cache.size'"]),
+        ("[[name]]\npatern = 'x'", ["unknown setting 'patern'", "did you mean 'pattern'?"]),
+        (
+            "[analyze]\nwindow = 'step'",
+            ["mpg.toml: analyze.window", "'step' is none of steps, device, all", "'steps'?"],
+        ),
+        ("[analyze]\nwindow = ['steps']", ["is none of steps, device, all"]),
+        ("[analyze]\nview = 3", ["3 is none of default, fleet-paper"]),
+        ("[analyze]\nkeep-names = 'maybe'", ["expected true or false, got 'maybe'"]),
+        ("[analyze]\nkeep-names = 2", ["expected true or false, got 2"]),
+        ("[analyze]\nstep-regex = 3", ["expected a text, got 3"]),
+        ("[cache]\ndir = 3", ["expected a text, got 3"]),
+        ("[cache]\nlimit = 'lots'", ["expected a size such as 4GiB, got 'lots'"]),
+        ("[cache]\nlimit = true", ["expected a size such as 4GiB, got True"]),
+        ("analyze = 3", ["[analyze] must be a table"]),
+        ("name = 3", ["[[name]] must be a table"]),
+        ("name = ['x']", ["[[name]] must be a table"]),
+        ("[analyze", ["mpg.toml: "]),
+    ],
+)
+def test_refused(text: str, words: list[str]) -> None:
+    message = refused(text)
+    assert [word for word in words if word not in message] == []
+
+
+def test_refused_in_pyproject() -> None:
+    assert refused("[tool.mpg.analyze]\nx = 1", "pyproject.toml").startswith(
+        "pyproject.toml [tool.mpg]: unknown"
+    )
+    assert refused("[tool]\nmpg = 3", "pyproject.toml") == "pyproject.toml: [tool.mpg] must be a table"
+
+
+def test_a_file_that_cannot_be_read() -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.toml: No such file"):
+        settings(Path("nowhere.toml"))
+    Path("mpg.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"mpg\.toml: "):
+        settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("MPG_WINDOW", "step", "MPG_WINDOW: 'step' is none of"),
+        ("MPG_KEEP_NAMES", "perhaps", "MPG_KEEP_NAMES: expected true or false"),
+        ("MPG_CACHE_LIMIT", "4GB", "MPG_CACHE_LIMIT: expected a size"),
+    ],
+)
+def test_refused_in_the_environment(
+    variable: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError) as caught:
+        settings()
+    assert words in caught.value.message
+
+
+def test_refused_on_the_command_line() -> None:
+    with pytest.raises(UsageError, match="--window: 'step' is none of"):
+        settings(window="step")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("512", 512),
+        (512, 512),
+        ("1B", 1),
+        ("2KiB", 2048),
+        (" 3 MiB ", 3 << 20),
+        ("4GiB", 4 << 30),
+        ("1TiB", 1 << 40),
+    ],
+)
+def test_sizes(value: object, expected: int) -> None:
+    assert parse_size(value, "x") == expected
+
+
+@pytest.mark.parametrize("value", ["", "-1", "1.5GiB", "GiB", "1 GB", "9" * 16, True, 1.5, None, []])
+def test_what_is_no_size(value: object) -> None:
+    with pytest.raises(UsageError, match="expected a size"):
+        parse_size(value, "x")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("cache", "ci/cache"), ("/abs", "/abs"), ("../c", "ci/../c")]
+)
+def test_a_relative_folder_starts_from_the_settings_file(value: str, expected: str) -> None:
+    assert settings(write("ci/mpg.toml", f'[cache]\ndir = "{value}"')).cache_dir == expected
+
+
+def test_the_home_of_a_folder_is_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert settings(write("ci/mpg.toml", '[cache]\ndir = "~/c"')).cache_dir == "/home/me/c"
+
+
+def test_a_rule_on_names_changes_what_a_kernel_is(here: Path) -> None:
+    path = write("a.json", trace(kernel(0, 10, "acme_ring_step"), kernel(20, 30)))
+    assert analyze(path).report["devices"][0]["comm_ns"] == 0
+    write("mpg.toml", '[[name]]\nid = "our-ring"\nclass = "comm"\nfamily = "custom"\npattern = "^acme_"')
+    found = analyze(path).report
+    assert found["devices"][0]["comm_ns"] == 10_000
+    assert {"rule": "our-ring", "kind": "comm", "count": 1, "time_ns": 10_000, "share": 0.25} in found[
+        "name_rules"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ('id = "x"\nclass = "comm"\nfamily = "c"\npattern = "("', "bad pattern"),
+        ('id = "x"\nclass = "fast"\nfamily = "c"\npattern = "x"', "none of compute, comm, memory"),
+        ('id = "x"\nclass = "comm"\npattern = "x"', "needs 'family'"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused_before_anything_is_read(rule: str, words: str) -> None:
+    write("mpg.toml", f"[[name]]\n{rule}")
+    found = analyze("nowhere.json")
+    assert found.status == 2
+    assert found.err.startswith("error[usage]: name rule 'x': ")
+    assert words in found.err

@@ -1,0 +1,153 @@
+"""The fixtures through the whole command line, to the nanosecond."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mpg_cli.running import ROOT, analyze
+
+TRAIN, MICRO = ROOT / "fixtures/train_2rank", ROOT / "fixtures/micro"
+TRUTH = json.loads((TRAIN / "truth.json").read_text())
+EXPECTED = json.loads((MICRO / "expected.json").read_text())
+
+
+@cache
+def train(*arguments: str) -> dict[str, Any]:
+    return analyze(*sorted(TRAIN.glob("rank*.gz")), *arguments).report
+
+
+@cache
+def micro(name: str) -> dict[str, Any]:
+    return analyze(MICRO / name).report
+
+
+def part(found: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
+    return {key: found[key] for key in like}
+
+
+def ledger(report: dict[str, Any]) -> dict[str, int]:
+    return {row["cause"]: row["chip_ns"] for row in report["ledger"]}
+
+
+# -------------------------------------------------------------------------------------------- train_2rank
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_device_and_steps_of_a_rank(rank: int) -> None:
+    truth = TRUTH["ranks"][rank]
+    (device,) = [d for d in train()["devices"] if d["rank"] == rank]
+    assert part(device, truth["device"]) == truth["device"]
+    steps = [step for step in train()["steps"] if step["rank"] == rank]
+    assert [part(step, want) for step, want in zip(steps, truth["steps"], strict=True)] == truth["steps"]
+
+
+def test_windows() -> None:
+    lengths = [window["end_ns"] - window["start_ns"] for window in train()["quality"]["windows"]]
+    assert lengths == [rank["window_ns"] for rank in TRUTH["ranks"]]
+    assert [window["steps"] for window in train()["quality"]["windows"]] == [4, 4]
+
+
+def test_ledger_of_both_and_of_each() -> None:
+    truth = [rank["window_ledger"] for rank in TRUTH["ranks"]]
+    assert ledger(train()) == {cause: sum(rank[cause] for rank in truth) for cause in truth[0]}
+    for rank in (0, 1):
+        alone = analyze(TRAIN / f"rank{rank}.pt.trace.json.gz").report
+        assert ledger(alone) == truth[rank]
+        assert (
+            sum(ledger(alone).values()) == alone["totals"]["capacity_ns"] == TRUTH["ranks"][rank]["window_ns"]
+        )
+
+
+def test_runtime_goodput() -> None:
+    rg = train()["goodput"]["rg"]
+    assert rg["numerator_ns"] == sum(rank["window_ledger"]["productive"] for rank in TRUTH["ranks"])
+    assert rg["denominator_ns"] == sum(rank["window_ns"] for rank in TRUTH["ranks"])
+    assert rg["value"] == rg["numerator_ns"] / rg["denominator_ns"]
+
+
+def test_collectives() -> None:
+    found = train()["collectives"]
+    truth = TRUTH["collectives"]
+    assert [part(one, want) for one, want in zip(found, truth, strict=True)] == truth
+    for one in found:
+        waits = sorted(one["wait_ns"].values())
+        assert one["wait_ns"][str(one["last_rank"])] == waits[0] == 0
+        assert one["margin_ns"] == waits[1]
+        assert one["matched_by"] == "sequence"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_top_kernels(rank: int) -> None:
+    truth = TRUTH["ranks"][rank]["top_kernels"]
+    listed = analyze(TRAIN / f"rank{rank}.pt.trace.json.gz").report["kernels"]
+    found = [one for one in listed if one["kind"] == "kernel"][: len(truth)]
+    assert [part(one, want) for one, want in zip(found, truth, strict=True)] == truth
+
+
+def test_the_planted_clock_difference_is_told_with_its_sign() -> None:
+    (skew,) = [w["message"] for w in train()["warnings"] if w["kind"] == "clock_skew"]
+    assert skew.startswith("rank 1's clock is 3.217 ms ahead of rank 0's")
+
+
+def test_another_window_gives_other_figures_that_close_too() -> None:
+    for window in ("device", "all"):
+        report = train("--window", window)
+        assert sum(ledger(report).values()) == report["totals"]["capacity_ns"]
+        assert [device["busy_ns"] for device in report["devices"]] == [
+            rank["device"]["busy_ns"] for rank in TRUTH["ranks"]
+        ]
+    device = train("--window", "device")
+    assert device["totals"]["capacity_ns"] == sum(rank["device"]["span_ns"] for rank in TRUTH["ranks"])
+    assert device["goodput"]["rg"]["numerator_ns"] == sum(r["device"]["compute_ns"] for r in TRUTH["ranks"])
+    assert device["quality"]["outside_window_ns"] == 0
+
+
+def test_the_view_of_the_fleet_paper_changes_no_amount() -> None:
+    other = train("--view", "fleet-paper")
+    assert ledger(other) == ledger(train())
+    assert other["totals"] == train()["totals"]
+    moved = ledger(other)["communication"]
+    assert other["goodput"]["rg"]["numerator_ns"] == train()["goodput"]["rg"]["numerator_ns"] + moved
+
+
+# -------------------------------------------------------------------------------------------------- micro
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_micro_devices(name: str) -> None:
+    truth = EXPECTED[name]["devices"]
+    assert [part(one, want) for one, want in zip(micro(name)["devices"], truth, strict=True)] == truth
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if "window" in EXPECTED[name]])
+def test_micro_window(name: str) -> None:
+    truth, report = EXPECTED[name]["window"], micro(name)
+    causes = {
+        "productive": "compute_ns",
+        "communication": "exposed_comm_ns",
+        "memory_copy": "exposed_memory_ns",
+    }
+    causes["unknown"] = "idle_ns"
+    assert ledger(report) == {cause: truth[key] for cause, key in causes.items() if truth[key]}
+    assert report["totals"]["capacity_ns"] == truth["window_ns"] * len(report["devices"])
+    assert report["totals"]["steps"] == truth["steps"]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_micro_warnings(name: str) -> None:
+    """Every caveat a reader should be given, and no other about the data."""
+    own = {"no_steps", "missing_rank", "rank_from_name"}
+    kinds = {warning["kind"] for warning in micro(name)["warnings"]}
+    assert kinds - own == set(EXPECTED[name]["warnings"]) - own
+
+
+def test_micro_in_one_go() -> None:
+    report = analyze(MICRO).report
+    assert {Path(source["path"]).name for source in report["sources"]} == set(EXPECTED)
+    assert len(report["devices"]) == sum(len(EXPECTED[name]["devices"]) for name in EXPECTED)
+    assert sum(ledger(report).values()) == report["totals"]["capacity_ns"]
