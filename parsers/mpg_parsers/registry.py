@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from mpg_parsers.errors import InputError
+from mpg_parsers.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import polars as pl
 
     from mpg_parsers.source import Source
 
 
+GROUP = "mpg.parsers"
+
+
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """keep_names: keep host and user names and private paths; progress: called with bytes of the file done."""
+    """How to parse.
+
+    keep_names  keep host and user names and private paths
+    progress    called with the bytes of the stored file that are done
+    jobs        processes that may share the work on one large file
+    """
 
     keep_names: bool = False
     progress: Callable[[int], None] | None = None
+    jobs: int = 1
+
+
+class NotParallelError(Exception):
+    """Raised by `parse` with several jobs: parse again with one; the batches so far are void."""
 
 
 class Parser(Protocol):
@@ -43,7 +57,7 @@ class Parser(Protocol):
         ...
 
     def sniff(self, head: bytes, path: str) -> str:
-        """Why it does not take a file that starts with `head` (unpacked); "" if it does. No input or output."""
+        """Why it does not take a file that starts with `head` (unpacked); "" if it does."""
         ...
 
     def parse(self, source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -53,11 +67,25 @@ class Parser(Protocol):
 
 @cache
 def parsers() -> tuple[Parser, ...]:
-    """All parsers, most specific first; other distributions add theirs in the entry-point group "mpg.parsers"."""
+    """All parsers, most specific first; other distributions add theirs to the entry-point group.
+
+    Raises UsageError if one of those cannot be loaded.
+    """
     from mpg_parsers.pytorch import PYTORCH
 
-    others = tuple(entry.load() for entry in sorted(entry_points(group="mpg.parsers"), key=lambda e: e.name))
-    return (*others, PYTORCH)
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    return (*(_load(entry) for entry in entries), PYTORCH)
+
+
+def _load(entry: EntryPoint) -> Parser:
+    """The parser of another distribution. Raises UsageError if its code fails."""
+    try:
+        parser: Parser = entry.load()
+    except Exception as error:
+        origin = entry.dist.name if entry.dist else "unknown distribution"
+        message = f"the parser {entry.name!r} of {origin} cannot be loaded: {type(error).__name__}: {error}"
+        raise UsageError(message, hint="repair or uninstall that distribution") from error
+    return parser
 
 
 def verdicts(source: Source) -> list[tuple[Parser, str]]:

@@ -85,11 +85,19 @@ SOURCES = Table(
         Column("rank", "int64", "global rank of the process", null="the file names none"),
         Column("world_size", "int64", "number of ranks in the job", null="not stated"),
         Column("host", "string", "host name, kept only with --keep-names", null="not stated or not kept"),
-        Column("base_ns", "int64", "what to add to a time to get Unix time", "ns", "times are already absolute, or no clock is stated"),
+        Column(
+            "base_ns",
+            "int64",
+            "what to add to a time to get Unix time",
+            "ns",
+            "times are already absolute, or no clock is stated",
+        ),
         Column("first_ns", "int64", "first start of any event", "ns", "no timed event"),
         Column("last_ns", "int64", "last end of any event", "ns", "no timed event"),
         Column("events", "int64", "events in the file, of any kind"),
-        Column("notices", "string", "JSON list of {kind, message, count}: what was found wrong while reading"),
+        Column(
+            "notices", "string", "JSON list of {kind, message, count}: what was found wrong while reading"
+        ),
     ),
 )
 
@@ -121,14 +129,21 @@ DEVICE_OPS = Table(
         Column("kind", "string", "what ran", values=DEVICE_KINDS),
         Column("name", "string", "kernel or copy name"),
         Column("correlation", "int64", "joins the launch call in host_events", null="not recorded"),
-        Column("external_id", "int64", "joins the operator in host_events", null="no operator, or not recorded"),
+        Column(
+            "external_id", "int64", "joins the operator in host_events", null="no operator, or not recorded"
+        ),
         Column("graph_node", "int64", "node of a replayed graph", null="not a replay, or not recorded"),
         Column("grid", "string", "launch grid, JSON list", null="not recorded"),
         Column("block", "string", "launch block, JSON list", null="not recorded"),
         Column("bytes", "int64", "bytes moved by a copy or set", "byte", "not recorded"),
         Column("collective", "string", "collective's name, e.g. allreduce", null="no collective arguments"),
         Column("group", "string", "process group's name", null="no collective arguments"),
-        Column("group_ranks", "string", "ranks of the group, JSON list as recorded (may be cut)", null="not recorded"),
+        Column(
+            "group_ranks",
+            "string",
+            "ranks of the group, JSON list as recorded (may be cut)",
+            null="not recorded",
+        ),
         Column("group_size", "int64", "ranks in the group", null="no collective arguments"),
         Column("seq", "int64", "sequence number of the collective in its group", null="not recorded"),
         Column("in_elements", "int64", "elements sent per rank", null="no collective arguments"),
@@ -143,16 +158,28 @@ HOST_EVENTS = Table(
     (
         SOURCE,
         Column("process", "int64", "process id", null="not a number in the file"),
-        Column("thread", "int64", "thread id; the stream for sync and device_annotation", null="not a number in the file"),
+        Column(
+            "thread",
+            "int64",
+            "thread id; the stream for sync and device_annotation",
+            null="not a number in the file",
+        ),
         Column("start_ns", "int64", "start", "ns"),
         Column("dur_ns", "int64", "duration, >= 0", "ns", "still open when the profiler stopped"),
         Column("kind", "string", "what it is", values=HOST_KINDS),
-        Column("name", "string", "operator, runtime call, frame or range; directories of private paths removed"),
+        Column(
+            "name", "string", "operator, runtime call, frame or range; directories of private paths removed"
+        ),
         Column("correlation", "int64", "joins device_ops", null="not a launch"),
         Column("external_id", "int64", "operator id", null="none"),
         Column("sequence", "int64", "autograd sequence number, joins forward to backward", null="none"),
         Column("forward_thread", "int64", "thread that ran the forward operator", null="none"),
-        Column("input_dims", "string", "JSON list of shapes, as recorded (lists over 30 are cut by PyTorch)", null="not recorded"),
+        Column(
+            "input_dims",
+            "string",
+            "JSON list of shapes, as recorded (lists over 30 are cut by PyTorch)",
+            null="not recorded",
+        ),
         Column("input_types", "string", "JSON list of dtypes", null="not recorded"),
         Column("concrete_inputs", "string", "JSON list of scalar arguments as text", null="not recorded"),
         Column("python_id", "int64", "id of a Python frame", null="not a Python frame"),

@@ -1,36 +1,45 @@
 """Cut the event array of a Chrome trace into blocks at event boundaries, without parsing it.
 
-A cut is `}` `,` `{` `"key":` with a key that events have. It cannot match inside a JSON string: its first quote
-would end that string, and a letter may not follow. It can only be wrong inside a nested array of objects; then
-the block is unbalanced and does not parse. Block 0 starts at depth 1, so by induction all blocks parse if and
-only if all cuts are right. The head and the tail, joined by an empty array, must parse as well.
+A cut is `}` `,` `{` `"` and a letter. In valid JSON that never lies inside a string: its quote would end the
+string, and a letter may not follow. It can only be wrong inside a nested array of objects; then the block is
+unbalanced and does not parse. Block 0 starts at depth 1, so by induction all blocks parse if and only if all
+cuts are right. The head and the tail, joined by an empty array, must parse as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mpg_parsers.chrome.text import Readable
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-KEYS = rb"(?:ph|name|cat|ts|pid|tid|dur|id|args|s|bp|cname|tts|tdur|id2|scope|bind_id|sf)"
-BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*\"" + KEYS + rb"\"\s*:)")
-START = re.compile(rb'"traceEvents"\s*:\s*\[|\A\s*\[')
+    from mpg_parsers.chrome.text import Readable
+
+BOUNDARY = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{[ \t\r\n]*\"[A-Za-z])")
+START = re.compile(rb'"traceEvents"[ \t\r\n]*:[ \t\r\n]*\[|\A[ \t\r\n]*\[')
 BLOCK_SIZE = 1 << 19
 LOOK_AHEAD = 1 << 14
 MAX_HEAD = 1 << 26
+MAX_BLOCK = 1 << 26
+
+
+class NoBoundaryError(Exception):
+    """Nothing looks like the end of an event in 64 MiB: the message says where that starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A run of whole events `{…},{…}` (no brackets around), at `offset` in the document.
 
-    The last block also holds what follows the events: `]` and the rest of the document.
+    `separator` is the comma and the white space before it. The last block also holds what follows the events:
+    `]` and the rest of the document.
     """
 
     index: int
     offset: int
+    separator: bytes
     data: bytes
     last: bool
 
@@ -38,7 +47,8 @@ class Block:
 class BlockReader:
     """Iterates over the blocks of a stream; `head` is the text up to and with the array's `[`.
 
-    `found` is False when no event array starts within the first 64 MiB; there are no blocks then.
+    `found` is False when no event array starts within the first 64 MiB; there are no blocks then. Raises
+    NoBoundaryError.
     """
 
     def __init__(self, stream: Readable, block_size: int = BLOCK_SIZE) -> None:
@@ -53,14 +63,15 @@ class BlockReader:
         """The blocks in order."""
         if not self._find_start():
             return
-        index, offset = 0, len(self.head)
-        while (cut := self._find_cut()) is not None:
+        index, offset, separator = 0, len(self.head), b""
+        while (cut := self._find_cut(offset)) is not None:
             end, following = cut
-            yield Block(index, offset, bytes(memoryview(self._buffer)[:end]), last=False)
+            yield Block(index, offset, separator, bytes(memoryview(self._buffer)[:end]), last=False)
+            separator = bytes(self._buffer[end:following])
             del self._buffer[:following]
             offset += following
             index += 1
-        yield Block(index, offset, bytes(self._buffer), last=True)
+        yield Block(index, offset, separator, bytes(self._buffer), last=True)
 
     def _fill(self, need: int) -> None:
         while len(self._buffer) < need and not self._eof:
@@ -84,15 +95,16 @@ class BlockReader:
         del self._buffer[: match.end()]
         return True
 
-    def _find_cut(self) -> tuple[int, int] | None:
+    def _find_cut(self, offset: int) -> tuple[int, int] | None:
         """(end of the block, start of the next one), None when the rest is the last block."""
         at = self._size
         while True:
             self._fill(at + LOOK_AHEAD)
             match = BOUNDARY.search(self._buffer, at)
-            # a boundary at the very end of what was read may still grow white space: read on
             if match is not None:
                 return match.start() + 1, match.end()
             if self._eof:
                 return None
-            at = max(at, len(self._buffer) - 4096)
+            if len(self._buffer) > MAX_BLOCK:
+                raise NoBoundaryError(f"an event at offset {offset} has no end within 64 MiB")
+            at = max(at, len(self._buffer) - LOOK_AHEAD // 4)

@@ -12,6 +12,10 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+CHUNK = 1 << 16
+# stands for undecodable bytes until it is counted: no valid text decodes to half of a surrogate pair
+INVALID = "\udfff"
+codecs.register_error("mpg-mark-invalid", lambda error: (INVALID, error.end))  # type: ignore[attr-defined]
 
 
 class Readable(Protocol):
@@ -45,12 +49,12 @@ class Utf8Stream:
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
-        first = stream.read(1 << 16)
+        first = stream.read(CHUNK)
         self.encoding, skip = encoding_of(first)
         self._first = first[skip:]
         self._decoder: codecs.IncrementalDecoder | None = None
         if self.encoding != "utf-8":
-            self._decoder = codecs.getincrementaldecoder(self.encoding)("replace")
+            self._decoder = codecs.getincrementaldecoder(self.encoding)("mpg-mark-invalid")
         self.replaced = 0
 
     def read(self, size: int) -> bytes:
@@ -59,13 +63,12 @@ class Utf8Stream:
             data, self._first = self._first, b""
         else:
             data = self._stream.read(size)
-        return data if self._decoder is None else self._recode(data, size)
+        return data if self._decoder is None else self._recode(self._decoder, data, size)
 
-    def _recode(self, data: bytes, size: int) -> bytes:
-        assert self._decoder is not None
-        text = self._decoder.decode(data, final=not data)
+    def _recode(self, decoder: codecs.IncrementalDecoder, data: bytes, size: int) -> bytes:
+        text = decoder.decode(data, final=not data)
         while data and not text:  # half a character: there is more to come
             data = self._stream.read(size)
-            text = self._decoder.decode(data, final=not data)
-        self.replaced += text.count("\ufffd")
-        return text.encode("utf-8", "replace")
+            text = decoder.decode(data, final=not data)
+        self.replaced += text.count(INVALID)
+        return text.replace(INVALID, "\ufffd").encode()

@@ -1,4 +1,7 @@
-"""What the categories of Kineto events are, over the years and the vendors."""
+"""What the categories of Kineto events are, over the years and the vendors.
+
+The names are those of libkineto's ActivityType; capitalised ones were written until 2021.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ DEVICE = {
     "kernel": "kernel",
     "Kernel": "kernel",
     "concurrent_kernel": "kernel",
+    "mtia_ccp_events": "kernel",
     "gpu_memcpy": "memcpy",
     "Memcpy": "memcpy",
     "gpu_memset": "memset",
     "Memset": "memset",
-    "mtia_ccp_events": "kernel",
 }
 
 HOST = {
@@ -32,8 +35,18 @@ HOST = {
     "gpu_user_annotation": "device_annotation",
 }
 
-# complete events of these categories carry nothing for a table
-IGNORED = frozenset({"Trace", "external_correlation", "cuda_profiler_range", "mtia_counters", "cpu_instant_event"})
+# not device work, and of no use for a table
+IGNORED = frozenset(
+    {
+        "Trace",
+        "external_correlation",
+        "cpu_instant_event",
+        "cuda_event",
+        "cuda_profiler_range",
+        "xpu_scope_profiler",
+        "mtia_counters",
+    }
+)
 
-# device work of accelerators whose rows are not understood: named in the error when nothing else is there
-FOREIGN_DEVICE = frozenset({"hpu_op", "mtia_workloadd", "mtia_insight", "glow_runtime", "collective_comm"})
+# activity of accelerators whose device rows are not understood; so are unknown categories that name a stream
+FOREIGN = frozenset({"hpu_op", "mtia_workloadd", "mtia_insight", "glow_runtime", "collective_comm"})

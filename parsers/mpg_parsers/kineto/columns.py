@@ -1,7 +1,7 @@
 """Events into packed columns, without Polars: what a reading process sends to the one that writes.
 
-A packed table is a dict that msgpack can carry: integers as native int64 bytes, texts as int32 codes into a list of
-distinct values, times either as native doubles (microseconds) or as lines of text.
+A packed table is a dict that msgpack can carry: integers as native int64 bytes, texts as int32 codes into a
+list of distinct values, times either as native doubles (microseconds) or as lines of text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from mpg_parsers.kineto import categories
 from mpg_parsers.kineto.events import NULL, Event, Events
 
 Packed = dict[str, Any]
+Clean = Callable[[str], str]
 
 DEVICE_INTS = (
     "device", "stream", "correlation", "external_id", "graph_node", "bytes",
@@ -28,29 +31,46 @@ HOST_INTS = {
     "runtime": ("external_id", "correlation", "external_id_2021"),
     "python": ("python_id", "python_parent"),
 }
+OTHER_HOST_INTS = ("external_id", "correlation")
 HOST_TEXTS = {"op": ("input_dims", "input_types", "concrete_inputs", "input_dims_2021")}
-LOOSE_INTS = tuple(dict.fromkeys((*DEVICE_INTS, *(i for ints in HOST_INTS.values() for i in ints))))
+ALL_HOST_INTS = tuple(dict.fromkeys(name for names in HOST_INTS.values() for name in names))
+LOOSE_INTS = tuple(dict.fromkeys((*DEVICE_INTS, *ALL_HOST_INTS)))
 LOOSE_TEXTS = (*DEVICE_TEXTS, *HOST_TEXTS["op"])
-META_NAMES = frozenset({"process_name", "process_labels", "thread_name"})
-DIGITS = re.compile(r"-?\d{1,18}")
+LOOSE_FIELDS = ("ph", "cat", "pid", "tid")
+
+# what users write, as opposed to what the profiler does
+FREE_TEXTS = frozenset({"name", "concrete_inputs"})
+# these may hold a number in words, such as "stream 7"; others are a number or nothing
+LABELS = frozenset({"device", "stream", "stream_mtia"})
+META_NAMES = frozenset({"process_name", "process_labels"})
+META_LIMIT = 10_000
+META_LENGTH = 200
+FIRST_DIGITS = re.compile(r"-?[0-9]{1,18}")
+ONLY_DIGITS = re.compile(r"\s*(-?[0-9]{1,18})\s*\Z")
 
 
-def to_int(value: object) -> int:
-    """The integer in a JSON value such as 7, "7" or "stream 7"; NULL where there is none."""
-    if isinstance(value, bool) or value is None:
-        return NULL
-    if isinstance(value, int):
-        return value if -NULL > value >= NULL else NULL
-    match = DIGITS.search(value) if isinstance(value, str) else None
-    return int(match[0]) if match else NULL
+def number(value: object) -> int:
+    """The integer that a JSON value such as 7 or "7" is; NULL if it is none."""
+    if isinstance(value, str):
+        match = ONLY_DIGITS.match(value)
+        return int(match[1]) if match else NULL
+    return value if isinstance(value, int) and -NULL > value > NULL else NULL
 
 
-def pack_ints(values: Sequence[Any]) -> bytes:
+def first_number(value: object) -> int:
+    """The first integer in a JSON value such as 7, "7" or "stream 7"; NULL if there is none."""
+    if isinstance(value, str):
+        match = FIRST_DIGITS.search(value)
+        return int(match[0]) if match else NULL
+    return number(value)
+
+
+def pack_ints(values: Sequence[Any], convert: Callable[[object], int]) -> bytes:
     """Values as native int64."""
     try:
         return struct.pack(f"{len(values)}q", *values)
     except struct.error:  # a null, a string, or a number beyond int64
-        return struct.pack(f"{len(values)}q", *map(to_int, values))
+        return struct.pack(f"{len(values)}q", *map(convert, values))
 
 
 def pack_floats(values: Sequence[float | None]) -> bytes:
@@ -61,6 +81,14 @@ def pack_floats(values: Sequence[float | None]) -> bytes:
         return struct.pack(f"{len(values)}d", *(float("nan") if v is None else v for v in values))
 
 
+def pack_lines(values: Sequence[bytes]) -> bytes:
+    """Values as lines; a value that spans lines is no time and becomes an empty one."""
+    lines = b"\n".join(values)
+    if lines.count(b"\n") == len(values) - 1:
+        return lines
+    return b"\n".join(b"" if b"\n" in value else value for value in map(bytes, values))
+
+
 class Dictionary:
     """The codes of a text column; distinct values are kept once."""
 
@@ -68,57 +96,59 @@ class Dictionary:
         self._codes: dict[Any, int] = {}
         self._parts: list[bytes] = []
 
+    def __len__(self) -> int:
+        return len(self._codes)
+
     def add(self, values: Iterable[Any]) -> None:
         """Append the codes of `values`."""
         codes = self._codes
         column = [codes.setdefault(value, len(codes)) for value in values]
         self._parts.append(struct.pack(f"{len(column)}i", *column))
 
-    def repeat(self, value: Any, count: int) -> None:
+    def repeat(self, value: Any, count: int) -> None:  # noqa: ANN401 - text, bytes or None
         """Append `value` `count` times."""
         code = self._codes.setdefault(value, len(self._codes))
         self._parts.append(struct.pack("i", code) * count)
 
-    def pack(self, clean: Callable[[Any], Any] | None = None) -> tuple[bytes, list[Any]]:
+    def pack(self, clean: Clean | None = None) -> tuple[bytes, list[str | None]]:
         """(codes, distinct values)."""
-        values = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in self._codes]
+        values = [_json_text(value) if isinstance(value, bytes) else value for value in self._codes]
         return b"".join(self._parts), [clean(v) if clean and v else v or None for v in values]
 
 
 class Buffer:
-    """The rows of one table, as they come."""
+    """The rows of one table, as they come; `fields` are kept as text, whatever they are."""
 
-    def __init__(self, ints: Sequence[str], texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], fields: Sequence[str] = ()) -> None:
         self.rows = 0
-        self._int_names = ints
         self._text_names = texts
+        self._fields = fields
         self._ints: dict[str, list[tuple[int, bytes]]] = {}
-        self._texts = {name: Dictionary() for name in ("kind", "name", "ph", "cat", "pid", *texts)}
+        self._texts = {name: Dictionary() for name in ("kind", "name", *fields, *texts)}
         self._times: list[tuple[str, int, bytes, bytes]] = []
 
-    def add(
-        self, events: Sequence[Any], kind: str, ints: Sequence[str], texts: Sequence[str], *, loose: bool = False
-    ) -> None:
+    def add(self, events: Sequence[Any], kind: str, ints: Sequence[str], texts: Sequence[str]) -> None:
         """Append events of one kind; integer and text columns not named become null."""
-        count = len(events)
         self._add_times(events)
-        self._texts["kind"].repeat(kind, count)
+        self._texts["kind"].repeat(kind, len(events))
         self._texts["name"].add([event.name for event in events])
-        self._put("process", pack_ints([event.pid for event in events]))
-        self._put("thread", pack_ints([event.tid for event in events]))
-        if loose:
-            self._texts["ph"].add([event.ph for event in events])
-            self._texts["cat"].add([event.cat for event in events])
-            self._texts["pid"].add([str(event.pid) for event in events])
-        args = [event.args for event in events]
+        for field in self._fields:
+            values = map(attrgetter(field), events)
+            self._texts[field].add([None if value is None else str(value) for value in values])
+        self._put("process", pack_ints([event.pid for event in events], first_number))
+        self._put("thread", pack_ints([event.tid for event in events], first_number))
+        self._add_args([event.args for event in events], ints, texts)
+        self.rows += len(events)
+
+    def _add_args(self, args: Sequence[Any], ints: Sequence[str], texts: Sequence[str]) -> None:
         for name in ints:
-            self._put(name, pack_ints(list(map(attrgetter(name), args))))
+            convert = first_number if name in LABELS else number
+            self._put(name, pack_ints(list(map(attrgetter(name), args)), convert))
         for name in self._text_names:
             if name in texts:
-                self._texts[name].add(_texts(list(map(attrgetter(name), args))))
+                self._texts[name].add(_hashable(list(map(attrgetter(name), args))))
             else:
-                self._texts[name].repeat(None, count)
-        self.rows += count
+                self._texts[name].repeat(None, len(args))
 
     def _put(self, name: str, data: bytes) -> None:
         self._ints.setdefault(name, []).append((self.rows, data))
@@ -128,21 +158,26 @@ class Buffer:
         if isinstance(events[0], Event):
             self._times.append(("float", len(ts), pack_floats(ts), pack_floats(dur)))
         else:
-            self._times.append(("text", len(ts), b"\n".join(ts), b"\n".join(dur)))
+            self._times.append(("text", len(ts), pack_lines(ts), pack_lines(dur)))
 
-    def pack(self, clean: Callable[[Any], Any] | None) -> Packed:
+    def pack(self, clean: Clean | None) -> Packed:
         """The table so far, as a message."""
         ints = {name: _join(parts, self.rows) for name, parts in self._ints.items()}
         texts = {
-            name: column.pack(clean if name == "name" else None)
-            for name, column in self._texts.items()
-            if column._parts
+            name: column.pack(clean if name in FREE_TEXTS else None) for name, column in self._texts.items()
         }
         return {"rows": self.rows, "ints": ints, "texts": texts, "times": self._times}
 
 
-def _texts(values: list[Any]) -> list[Any]:
-    """Hashable values: the bytes of raw JSON, strings as they are."""
+def _json_text(raw: bytes) -> str:
+    """JSON on one line, whatever the layout of the file; of a JSON string, what it says."""
+    if raw[:1] == b'"':
+        return str(msgspec.json.decode(raw))
+    return msgspec.json.format(raw, indent=0).decode() if raw else ""
+
+
+def _hashable(values: list[Any]) -> list[Any]:
+    """The bytes of raw JSON; strings as they are."""
     return values if isinstance(values[0], str | None) else list(map(bytes, values))
 
 
@@ -156,19 +191,24 @@ def _join(parts: list[tuple[int, bytes]], rows: int) -> bytes:
 
 
 class Packer:
-    """Sorts decoded events into the tables `device`, `host` and `loose` (everything that needs a second look)."""
+    """Sorts decoded events into the tables `device`, `host` and `loose` (what needs a second look)."""
 
-    def __init__(self, clean: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, clean: Clean | None = None) -> None:
         self._clean = clean
-        self.reset()
+        self._reset()
 
-    def reset(self) -> None:
-        """Forget all rows."""
-        self.device = Buffer(DEVICE_INTS, DEVICE_TEXTS)
-        self.host = Buffer(tuple(dict.fromkeys(i for v in HOST_INTS.values() for i in v)), HOST_TEXTS["op"])
-        self.loose = Buffer(LOOSE_INTS, LOOSE_TEXTS)
-        self.counts: Counter[tuple[str, str]] = Counter()
-        self.meta: dict[tuple[str, str, str], None] = {}
+    def _reset(self) -> None:
+        self._device = Buffer(DEVICE_TEXTS)
+        self._host = Buffer(HOST_TEXTS["op"])
+        self._loose = Buffer(LOOSE_TEXTS, LOOSE_FIELDS)
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._foreign: Counter[str] = Counter()
+        self._meta: dict[tuple[str, str, str], None] = {}
+
+    @property
+    def rows(self) -> int:
+        """Rows waiting to be packed."""
+        return self._device.rows + self._host.rows + self._loose.rows
 
     def take(self, events: Events) -> None:
         """Add events."""
@@ -180,42 +220,40 @@ class Packer:
                 group = groups[key] = []
             group.append(event)
         for (phase, category), group in groups.items():
-            self.counts[phase or "", category or ""] += len(group)
+            self._counts[phase or "", category or ""] += len(group)
             self._route(phase, category, group)
 
     def _route(self, phase: str | None, category: str | None, group: list[Any]) -> None:
         if phase == "M":
             self._take_meta(group)
         elif phase in ("B", "E") or (phase == "X" and not category):
-            self.loose.add(group, "loose", LOOSE_INTS, LOOSE_TEXTS, loose=True)
+            self._loose.add(group, "", LOOSE_INTS, LOOSE_TEXTS)
         elif phase == "X" and category in categories.DEVICE:
-            self.device.add(group, categories.DEVICE[category], DEVICE_INTS, DEVICE_TEXTS)
+            self._device.add(group, categories.DEVICE[category], DEVICE_INTS, DEVICE_TEXTS)
         elif phase == "X" and category in categories.HOST:
             kind = categories.HOST[category]
-            ints = HOST_INTS.get(kind, ("external_id", "correlation"))
-            self.host.add(group, kind, ints, HOST_TEXTS.get(kind, ()))
+            self._host.add(group, kind, HOST_INTS.get(kind, OTHER_HOST_INTS), HOST_TEXTS.get(kind, ()))
+        elif phase == "X" and category not in categories.IGNORED:
+            self._take_foreign(category or "", group)
+
+    def _take_foreign(self, category: str, group: list[Any]) -> None:
+        on_device = sum(NULL not in (event.args.device, event.args.stream) for event in group)
+        self._foreign[category] += len(group) if category in categories.FOREIGN else on_device
 
     def _take_meta(self, group: list[Any]) -> None:
         for event in group:
-            if event.name in META_NAMES and len(self.meta) < 100_000:
-                value = bytes(event.args.name or event.args.labels).decode("utf-8", "replace").strip('"')
-                self.meta[event.name, str(event.pid), value] = None
-
-    @property
-    def rows(self) -> int:
-        """Rows waiting to be packed."""
-        return self.device.rows + self.host.rows + self.loose.rows
+            if event.name in META_NAMES and len(self._meta) < META_LIMIT:
+                value = _json_text(bytes(event.args.name or event.args.labels))
+                self._meta[event.name, str(event.pid)[:META_LENGTH], value[:META_LENGTH]] = None
 
     def pack(self) -> Packed:
         """Everything since the last call, as a message; then start afresh."""
+        buffers = {"device": self._device, "host": self._host, "loose": self._loose}
         message = {
-            "tables": {
-                name: buffer.pack(self._clean)
-                for name, buffer in (("device", self.device), ("host", self.host), ("loose", self.loose))
-                if buffer.rows
-            },
-            "counts": [[*key, n] for key, n in self.counts.items()],
-            "meta": [list(key) for key in self.meta],
+            "tables": {name: buffer.pack(self._clean) for name, buffer in buffers.items() if buffer.rows},
+            "counts": [[*key, count] for key, count in self._counts.items()],
+            "foreign": [[category, count] for category, count in self._foreign.items() if count],
+            "meta": [list(key) for key in self._meta],
         }
-        self.reset()
+        self._reset()
         return message

@@ -1,12 +1,11 @@
 """One event of a Kineto trace, decoded with msgspec: only the fields that reach a table.
 
 Times stay as the file wrote them: as float microseconds where a double holds the nanosecond (below 2**43 us),
-else as the bytes of the number. `columns.py` makes nanoseconds of both.
+else as the bytes of the number. `frames` makes nanoseconds of both.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -107,22 +106,25 @@ class ExactEvent(msgspec.Struct, gc=False, frozen=True):
 
 _decode_float = msgspec.json.Decoder(list[Event]).decode
 _decode_exact = msgspec.json.Decoder(list[ExactEvent]).decode
+_decode_fields = msgspec.json.Decoder(list[dict[str, Raw] | None]).decode
+_decode_args = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_any = msgspec.json.Decoder().decode
 
 Events = list[Event] | list[ExactEvent]
 
 
 def decode(data: bytes) -> Events:
-    """The events of a JSON array.
+    """The events of a JSON array of objects; nulls count as empty ones.
 
-    Raises msgspec.DecodeError or UnicodeDecodeError where `data` is not valid JSON.
+    Raises ValueError (msgspec.DecodeError, UnicodeDecodeError) or RecursionError where `data` is not that.
     """
     if not data.isascii():
         data.decode()  # msgspec does not check the strings it skips
     try:
         events = _decode_float(data)
     except msgspec.ValidationError:
-        return _decode_any(data)
-    return events if _fit_floats(events) else _decode_any(data)
+        return _decode_unusual(data)
+    return events if _fit_floats(events) else _decode_unusual(data)
 
 
 def _fit_floats(events: list[Event]) -> bool:
@@ -130,58 +132,56 @@ def _fit_floats(events: list[Event]) -> bool:
     return not times or (max(times) < FLOAT_LIMIT and min(times) > -FLOAT_LIMIT)
 
 
-def _decode_any(data: bytes) -> Events:
+def _decode_unusual(data: bytes) -> Events:
     try:
         return _decode_exact(data)
     except msgspec.ValidationError:
-        return [_from_object(item) for item in json.loads(data, parse_float=_Digits)]
+        return [_from_fields(fields or {}) for fields in _decode_fields(data)]
 
 
-class _Digits(str):
-    """The text of a number that is not an integer."""
-
-    __slots__ = ()
-
-
-def _from_object(item: Any) -> ExactEvent:
+def _from_fields(fields: dict[str, Raw]) -> ExactEvent:
     """An event of any shape: fields of an unexpected type become null."""
-    if not isinstance(item, dict):
-        return ExactEvent()
-    args = item.get("args")
     return ExactEvent(
-        ph=_text(item.get("ph")),
-        cat=_text(item.get("cat")),
-        name=_text(item.get("name")),
-        pid=_number(item.get("pid")),
-        tid=_number(item.get("tid")),
-        ts=_raw(item.get("ts")),
-        dur=_raw(item.get("dur")),
-        args=_args(args) if isinstance(args, dict) else NO_ARGS,
+        ph=_text(fields.get("ph")),
+        cat=_text(fields.get("cat")),
+        name=_text(fields.get("name")),
+        pid=_number(fields.get("pid")),
+        tid=_number(fields.get("tid")),
+        ts=fields.get("ts", NO_TEXT),
+        dur=fields.get("dur", NO_TEXT),
+        args=_args(fields.get("args", NO_TEXT)),
     )
 
 
-def _args(args: dict[str, Any]) -> Args:
+def _args(raw: Raw) -> Args:
+    try:
+        found = _decode_args(raw)
+    except msgspec.DecodeError:  # null, or anything but an object
+        return NO_ARGS
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(Args):
-        value = args.get(field.encode_name)
-        if value is None:
-            continue
-        kind = _raw if field.type is Raw else _number if field.type == Number else _text
-        values[field.name] = kind(value)
+        if field.encode_name in found:
+            value = found[field.encode_name]
+            convert = {Number: _number, Text: _text}.get(field.type)
+            values[field.name] = convert(value) if convert else value
     return Args(**values)
 
 
-def _text(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | int | float) else None
+def _text(raw: Raw | None) -> Text:
+    """A string; the JSON text of anything else."""
+    value = _value(raw)
+    return value if raw is None or value is None or isinstance(value, str) else bytes(raw).decode()
 
 
-def _number(value: Any) -> int | str | None:
-    if isinstance(value, _Digits):
-        return int(float(value)) if float(value).is_integer() else None
-    return value if isinstance(value, int | str) else None
+def _number(raw: Raw | None) -> Number:
+    value = _value(raw)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
-def _raw(value: Any) -> Raw:
-    if isinstance(value, _Digits):
-        return Raw(value.encode())
-    return NO_TEXT if value is None else Raw(json.dumps(value).encode())
+def _value(raw: Raw | None) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return None if raw is None else _decode_any(raw)
+    except ValueError:  # a number beyond any double
+        return None

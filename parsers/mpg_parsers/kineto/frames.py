@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mpg_parsers.kineto.columns import Packed
 from mpg_parsers.kineto.events import NULL
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mpg_parsers.kineto.columns import Packed
+
 NS_LIMIT = 1 << 62  # |time| beyond this many ns is no time
+US_LIMIT = NS_LIMIT // 1000
 
 
 def to_frame(packed: Packed) -> pl.DataFrame:
-    """A packed table with its integer, text and time columns: `start_ns`, `dur_ns` (null: absent or no number)."""
-    rows = packed["rows"]
-    columns = [_ints(name, data, rows) for name, data in packed["ints"].items()]
+    """A packed table with its integer, text and time columns; times that are no number are null."""
+    columns = [_ints(name, data, packed["rows"]) for name, data in packed["ints"].items()]
     columns += [_texts(name, *column) for name, column in packed["texts"].items()]
     for at, name in ((2, "start_ns"), (3, "dur_ns")):
-        columns.append(pl.concat([_times(part[0], part[1], part[at]) for part in packed["times"]]).alias(name))
+        columns.append(
+            pl.concat([_times(part[0], part[1], part[at]) for part in packed["times"]]).alias(name)
+        )
     return pl.DataFrame(columns)
 
 
@@ -33,7 +38,7 @@ def _ints(name: str, data: bytes, rows: int) -> pl.Series:
     return column.to_frame().select(pl.when(pl.col(name) != NULL).then(name).alias(name)).to_series()
 
 
-def _texts(name: str, codes: bytes, values: Sequence[Any]) -> pl.Series:
+def _texts(name: str, codes: bytes, values: Sequence[str | None]) -> pl.Series:
     index = _unpack(codes, pl.Int32(), len(codes) // 4)
     return pl.Series(name, values, dtype=pl.String).gather(index)
 
@@ -43,16 +48,16 @@ def _times(mode: str, rows: int, data: bytes) -> pl.Series:
 
 
 def _from_floats(data: bytes, rows: int) -> pl.Series:
-    """Exact while |us| < 2**43: whole microseconds plus the rounded fraction (us * 1000 would round twice)."""
+    """Exact below 2**43 us: whole microseconds plus the rounded fraction (us * 1000 would round twice)."""
     us = pl.col("us")
     whole = us.cast(pl.Int64, strict=False)
     fraction = ((us - whole) * 1000).round().cast(pl.Int64, strict=False)
     frame = _unpack(data, pl.Float64(), rows).alias("us").to_frame()
-    return frame.select(pl.when(us.is_finite()).then(whole * 1000 + fraction)).to_series()
+    return frame.select(pl.when(us.abs() < US_LIMIT).then(whole * 1000 + fraction)).to_series()
 
 
 def _from_text(data: bytes) -> pl.Series:
-    """Exact from the decimal text, which may be quoted or in scientific notation; digits below 1 ns are rounded."""
+    """Exact from decimal text, which may be quoted or in scientific notation; rounded to 1 ns."""
     text = pl.Series("us", data.decode("utf-8", "replace").split("\n"), dtype=pl.String)
     us = text.str.strip_chars(' "').cast(pl.Decimal(38, 3), strict=False)
     ns = (us * 1000).cast(pl.Decimal(38, 0), strict=False)

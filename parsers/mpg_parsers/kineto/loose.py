@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection
 
 import polars as pl
 
@@ -12,30 +11,13 @@ from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.kineto import categories
 
 XLA_PREFIXES = ("/device:", "/host:")
-LEGACY_DEVICE = "CUDA functions"
-LEGACY_HOST = "CPU functions"
-Meta = Sequence[tuple[str, str, str]]  # (what, pid, value) of the metadata events
-
-
-def resolve(loose: pl.DataFrame, meta: Meta, path: str) -> tuple[pl.DataFrame, list[Notice]]:
-    """Rows with a `kind` each, and what could not be matched.
-
-    Raises InputError(unsupported_format) for traces of another producer in the same container.
-    """
-    refuse_other_producers(meta, path)
-    complete = loose.filter(pl.col("ph") == "X")
-    pairs, unmatched = _pair(loose.filter(pl.col("ph") != "X"))
-    rows = pl.concat([complete, pairs]).with_columns(
-        kind=pl.when(pl.col("pid") == LEGACY_DEVICE)
-        .then(pl.lit("kernel"))
-        .when(pl.col("pid") == LEGACY_HOST)
-        .then(pl.lit("op"))
-        .otherwise(pl.col("cat").replace_strict(categories.DEVICE | categories.HOST, default=None))
-    )
-    legacy = pl.col("pid") == LEGACY_DEVICE
-    rows = rows.with_columns(device=pl.when(legacy).then("thread").otherwise("device"))
-    notices = [_note(unmatched)] if unmatched else []
-    return rows.filter(pl.col("kind").is_not_null()), notices
+ASCEND = "Ascend Hardware"
+LEGACY_KINDS = {
+    "CUDA functions": "kernel",
+    "CPU functions": "op",
+}  # by process, until 2020; the thread is the device
+HINT = "only PyTorch-profiler traces are read so far"
+Meta = Collection[tuple[str, str, str]]  # (what, pid, value) of the metadata events
 
 
 def refuse_other_producers(meta: Meta, path: str) -> None:
@@ -43,36 +25,81 @@ def refuse_other_producers(meta: Meta, path: str) -> None:
     processes = {value for what, _, value in meta if what == "process_name"}
     if any(name.startswith(XLA_PREFIXES) for name in processes):
         message = "an XLA (JAX or TensorFlow) trace, which this version does not read"
-        raise InputError("unsupported_format", path, message, hint="only PyTorch-profiler traces are read so far")
-    if "Ascend Hardware" in processes:
+        raise InputError("unsupported_format", path, message, hint=HINT)
+    if ASCEND in processes:
         message = "an Ascend trace_view, which this version does not read: its layers repeat the same time"
-        raise InputError("unsupported_format", path, message, hint="only PyTorch-profiler traces are read so far")
+        raise InputError("unsupported_format", path, message, hint=HINT)
+
+
+def resolve(loose: pl.DataFrame) -> tuple[pl.DataFrame, list[Notice]]:
+    """Rows with a `kind` each, and what could not be matched or told apart.
+
+    loose: packed columns of begin, end and complete events, with their ph, cat, pid and tid as text.
+    """
+    pairs, unmatched = _pair(loose.filter(pl.col("ph") != "X"))
+    rows = pl.concat([loose.filter(pl.col("ph") == "X"), pairs])
+    legacy = pl.col("pid").is_in(list(LEGACY_KINDS))
+    kinds = categories.DEVICE | categories.HOST
+    rows = rows.with_columns(
+        kind=pl.when(legacy)
+        .then(pl.col("pid").replace_strict(LEGACY_KINDS, default=None, return_dtype=pl.String))
+        .otherwise(pl.col("cat").replace_strict(kinds, default=None, return_dtype=pl.String)),
+        device=pl.when(legacy).then("thread").otherwise("device"),
+        stream=pl.when(~legacy).then("stream"),
+        thread=pl.when(~legacy | (pl.col("pid") != "CUDA functions")).then("thread"),
+    )
+    notices = [*_unmatched(unmatched), *_unnamed(rows)]
+    return rows.filter(pl.col("kind").is_not_null()), notices
 
 
 def _pair(events: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
-    """Begin and end events of a thread matched as a stack; the pair has the begin's columns."""
-    columns = events.select("ph", "name", "pid", "thread", "start_ns").with_row_index("row")
+    """Begin and end events of a thread matched as brackets; the pair has the begin's columns.
+
+    An end without a name closes the innermost begin, one with a name the innermost of that name.
+    """
+    columns = events.select("ph", "name", "pid", "tid", "start_ns").with_row_index("row")
     ordered = columns.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
-    stacks: dict[Any, list[tuple[int, str | None, int]]] = defaultdict(list)
+    stacks: defaultdict[tuple[str, str], list[tuple[int, str | None, int]]] = defaultdict(list)
     unmatched: Counter[str] = Counter()
     begins: list[int] = []
     durations: list[int] = []
-    for row, phase, name, pid, thread, ts in ordered.iter_rows():
-        stack = stacks[pid, thread]
+    for row, phase, name, pid, tid, ts in ordered.iter_rows():
+        stack = stacks[pid, tid]
         if phase == "B":
             stack.append((row, name, ts))
-        elif stack and name in (None, stack[-1][1]):
-            begin, _, start = stack.pop()
+        elif (at := _innermost(stack, name)) is None:
+            unmatched["end"] += 1
+        else:
+            begin, _, start = stack.pop(at)
             begins.append(begin)
             durations.append(ts - start)
-        else:
-            unmatched["end"] += 1
     unmatched["begin"] = sum(map(len, stacks.values()))
-    pairs = events[begins].with_columns(pl.Series("dur_ns", durations, dtype=pl.Int64))
-    return pairs, +unmatched
+    unmatched["event without a start"] = columns.height - ordered.height
+    return events[begins].with_columns(pl.Series("dur_ns", durations, dtype=pl.Int64)), +unmatched
 
 
-def _note(unmatched: Counter[str]) -> Notice:
-    parts = " and ".join(f"{count} {word}" for word, count in sorted(unmatched.items()))
+def _innermost(stack: list[tuple[int, str | None, int]], name: str | None) -> int | None:
+    """Where in the stack the event is that an end of this name closes."""
+    for at in range(len(stack) - 1, max(-1, len(stack) - 1000), -1):
+        if name is None or stack[at][1] == name:
+            return at
+    return None
+
+
+def _unmatched(counts: Counter[str]) -> list[Notice]:
+    if not counts:
+        return []
+    parts = " and ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     message = f"{parts} without a partner on the same thread: no duration, not counted"
-    return Notice("unmatched_events", message, unmatched.total())
+    return [Notice("unmatched_events", message, counts.total())]
+
+
+def _unnamed(rows: pl.DataFrame) -> list[Notice]:
+    """What looks like device work of no category."""
+    lost = rows.filter(
+        pl.col("kind").is_null() & pl.col("device").is_not_null() & pl.col("stream").is_not_null()
+    ).height
+    if not lost:
+        return []
+    message = f"{lost} events that name a device and a stream have no known category and were dropped"
+    return [Notice("dropped_events", message, lost)]

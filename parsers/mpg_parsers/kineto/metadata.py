@@ -35,10 +35,10 @@ def framework(document: dict[str, Any]) -> str:
 def devices(ops: pl.DataFrame, document: dict[str, Any]) -> pl.DataFrame:
     """One row per device that has activity, with its properties where the file states them.
 
-    On AMD a device is a ROCm agent id, not an index into deviceProperties: properties are taken by id if that id is
-    listed, else only if all listed devices are alike.
+    On AMD a device is a ROCm agent id, not an index into deviceProperties: properties are taken by id if that
+    id is listed, else only if all listed devices are alike.
     """
-    listed = [p for p in document.get("deviceProperties") or [] if isinstance(p, dict)]
+    listed = _dicts(document.get("deviceProperties"))
     by_id = {_int(p.get("id")): p for p in listed}
     alike = listed[0] if len({_text(p.get("name")) for p in listed}) == 1 else {}
     keys = ops.select("process", "device").unique(maintain_order=True).sort("process", "device")
@@ -63,11 +63,15 @@ def _properties(listed: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _int(value: Any) -> int | None:
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _int(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     try:
@@ -77,5 +81,5 @@ def _int(value: Any) -> int | None:
     return number if abs(number) < 1 << 63 else None
 
 
-def _text(value: Any) -> str | None:
-    return value[:400] if isinstance(value, str) else None
+def _text(value: object) -> str | None:
+    return value[:400].encode("utf-8", "replace").decode() if isinstance(value, str) else None

@@ -1,0 +1,77 @@
+"""Which parts of a name stay."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mpg_parsers.kineto.private import strip_directories
+
+STRIPPED = {
+    "/home/ann/proj/train.py(88): step": "train.py(88): step",
+    "/home/ann/my project/a b/train.py(88): step": "train.py(88): step",
+    "/home/ann/pkg(v2)/x.py(3): f": "x.py(3): f",
+    "../ann/x.py(3): f": "x.py(3): f",
+    "./src/x.py(3): f": "x.py(3): f",
+    "~/proj/x.py(3): f": "x.py(3): f",
+    "~ann/proj/x.py(1): f": "x.py(1): f",
+    r"C:\Users\ann\proj\train.py(3): f": "train.py(3): f",
+    "D:/work/x.py(3): f": "x.py(3): f",
+    r"\\server\share\x.py(3): f": "x.py(3): f",
+    "file:///home/ann/x.py(1): f": "x.py(1): f",
+    "/tmp/torchinductor_alice/xy/abc.py(12): call": "torchinductor/abc.py(12): call",
+    "/opt/conda/lib/python3.10/site-packages/torch/nn/linear.py(114): forward": "torch/nn/linear.py(114): forward",
+    "/usr/lib/python3/dist-packages/yaml/__init__.py(1): load": "yaml/__init__.py(1): load",
+    "/usr/lib/python3.11/threading.py(980): run": "threading.py(980): run",
+    r"C:\Users\ann\venv\Lib\site-packages\torch\x.py(3): f": r"torch\x.py(3): f",
+    "<built-in method read of /home/ann/secret/a.txt>": "<built-in method read of a.txt>",
+    "load file:///home/ann/x.bin": "load x.bin",
+    "load s3://bucket/ann/x.bin": "load x.bin",
+    "chdir /home/ann": "chdir ",
+    "chdir /Users/ann/": "chdir ",
+    "ckpt=/mnt/ann/ckpt/1.pt": "ckpt=1.pt",
+    "foo('/data/ann/y.txt', \"/data/ann/z.txt\")": "foo('y.txt', \"z.txt\")",
+    "[lambda at /home/ann/k.cu:12:3]": "[lambda at k.cu:12:3]",
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), STRIPPED.items())
+def test_stripped(name: str, expected: str) -> None:
+    assert strip_directories(name) == expected
+    assert strip_directories(expected) == expected
+
+
+KEPT = [
+    "aten::mm",
+    "torch/nn/modules/linear.py(114): forward",
+    "nn.Module: Linear_3",
+    "<frozen importlib._bootstrap>(1027): _find_and_load",
+    "<built-in method run of PyCapsule object at 0x7f1>",
+    "Memcpy DtoD (Device -> Device)",
+    "void at::native::(anonymous namespace)::f<float, (int)4>(int*)",
+    "void f(/*x*/)",
+    "Torch-Compiled Region: 0/1",
+    "## Call CompiledFxGraph f1/2ab ##",
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    "a / b",
+    "a/b/c",
+    "1/2",
+    "/",
+    "//",
+    "\\",
+    "",
+    r"operator\(",
+]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_kept(name: str) -> None:
+    assert strip_directories(name) == name
+
+
+@pytest.mark.parametrize("part", ["/a", "/a b", "a/", "~", "\\", ":/", "/home/", "/x(", "http://", "(1): /"])
+def test_long_names_take_little_time(part: str) -> None:
+    start = time.process_time()
+    strip_directories(part * 200_000)
+    assert time.process_time() - start < 2
