@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mpg_cli import __version__
+from mpg_cli import __version__, hardware
 from mpg_cli.goodput import activity as activities
-from mpg_cli.goodput import collectives, intervals, kernels, ledger, quality, runtime
+from mpg_cli.goodput import collectives, intervals, judging, kernels, ledger, quality, runtime
+from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.goodput.windows import Windows, find_steps, find_windows, repeated_ranges
+from mpg_cli.operator_rows import operator_rows, unmodelled_rows
 from mpg_cli.ratios import goodput
 from mpg_cli.report import model
 from mpg_cli.sources import load_sources
@@ -30,12 +32,15 @@ INSIDE_COLUMNS = (
 
 @dataclass(frozen=True)
 class AnalysisOptions:
-    """window: steps, device or all; view: of the taxonomy; step_regex: names steps; rules: on kernels."""
+    """window: steps, device or all; view: of the taxonomy; step_regex: names steps; rules: on kernels; program:
+    how computing time is judged, None for the shipped catalogue and models.
+    """
 
     window: str = "steps"
     view: str = "default"
     step_regex: str | None = None
     rules: NameRules | None = None
+    program: judging.ProgramOptions | None = None
 
 
 def analyze(dataset: Dataset, options: AnalysisOptions) -> model.Report:
@@ -106,25 +111,39 @@ class _Analysis:
         resolution = runtime.resolve_windows(self.loaded, self.busy, self.windows.by_source)
         rows, capacity = resolution.rows, _capacity(self.spans)
         ledger.check_closed(rows, capacity)
+        judged = self._judge()
+        if judged.rows is not None:
+            rows = ledger.refine(rows, "productive", judged.rows).rows
+            ledger.check_closed(rows, capacity)
         rolled = ledger.roll(rows, load_taxonomy(), self.options.view)
         steps = self._steps()
         found = self._collectives()
         names = kernels.by_name(self.inside)
-        trust = self._quality(names)
+        trust = self._quality(names, judged)
         return model.Report(
             sources=self._sources(),
             warnings=tuple(model.Warning(n.kind, n.message, n.count, n.source) for n in self.notices),
             devices=self._devices(),
             steps=steps,
             collectives=found,
-            goodput=goodput(rolled, self._basis(), self.options.view),
+            goodput=goodput(rolled, self._basis(), self.options.view, judged),
             ledger=_ledger_rows(rolled),
             kernels=_kernels(names.head(kernels.TOP)),
             name_rules=self._name_rules(),
             totals=self._totals(capacity),
             quality=trust,
+            ops=operator_rows(judged.ops),
+            unmodelled=unmodelled_rows(judged.unmodelled),
+            rooflines=tuple(model.Roofline(*ceiling) for ceiling in judged.ceilings),
             mpg_version=__version__,
         )
+
+    def _judge(self) -> judging.Judged:
+        options = self.options.program or judging.ProgramOptions(hardware.load(), Models.load())
+        steps = int(self.windows.by_source["steps"].sum())
+        judged = judging.judge(self.dataset, self.loaded, self.spans, steps, options)
+        self.notices += judged.notices
+        return judged
 
     def _sources(self) -> tuple[model.Source, ...]:
         columns = ("path", "format", "sha256", "size", "rank", "world_size", "framework", "host", "events")
@@ -196,7 +215,7 @@ class _Analysis:
             steps=int(self.windows.by_source["steps"].sum()),
         )
 
-    def _quality(self, names: pl.DataFrame) -> model.Quality:
+    def _quality(self, names: pl.DataFrame, judged: judging.Judged) -> model.Quality:
         linking = quality.measure_linking(quality.link(self.inside, self.calls), self.calls)
         self._notice_lost(quality.link(self.loaded.ops, self.calls))
         unknown = kernels.unknown(names)
@@ -217,7 +236,8 @@ class _Analysis:
             unknown_name_share=unknown_share,
             unknown_names=_kernels(unknown.filter(pl.col("share") > kernels.NOTABLE)),
             profiler_overhead_ns=quality.overhead_ns(self.dataset, self.windows.by_source),
-            shape_coverage=None,
+            shape_coverage=judged.coverage,
+            linked_coverage=judged.linked_coverage,
         )
 
     def _notice_lost(self, linked: pl.DataFrame) -> None:

@@ -42,6 +42,23 @@ StepRegex = Annotated[
 KeepNames = Annotated[
     bool | None, typer.Option("--keep-names", help="Keep host names and private directories of the trace.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", help="Processes that share one large file; 0: one per core, up to 4."),
+]
+ChipName = Annotated[
+    str | None, typer.Option("--chip", help="The chip, instead of what the trace reports (see mpg hardware).")
+]
+PgBasis = Annotated[
+    str | None, typer.Option("--pg-basis", help="What PG is held against: peak, roofline or achievable.")
+]
+UsefulTokens = Annotated[
+    float | None, typer.Option("--useful-tokens", help="Share of tokens that are not padding, 0 to 1.")
+]
+FlopsPerStep = Annotated[
+    float | None,
+    typer.Option("--flops-per-step", help="FLOPs of a step on one device, instead of operator models."),
+]
 CacheDir = Annotated[
     str | None,
     typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg)."),
@@ -84,7 +101,12 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     window: Window = None,
     view: View = None,
     step_regex: StepRegex = None,
+    chip: ChipName = None,
+    pg_basis: PgBasis = None,
+    useful_tokens: UsefulTokens = None,
+    flops_per_step: FlopsPerStep = None,
     keep_names: KeepNames = None,
+    jobs: Jobs = None,
     cache: CacheDir = None,
     no_cache: NoCache = False,
     strict: Strict = False,
@@ -100,19 +122,32 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     from mpg_cli.output import Target
 
     target = Target.choose(format, output, force=force, width=width, color=color, detail=detail)
-    flags = {"window": window, "view": view, "step_regex": step_regex, "keep_names": keep_names}
+    flags: dict[str, object] = {
+        "window": window,
+        "view": view,
+        "step_regex": step_regex,
+        "keep_names": keep_names,
+        "jobs": jobs,
+    }
+    flags |= {
+        "chip": chip,
+        "pg_basis": pg_basis,
+        "useful_tokens": useful_tokens,
+        "flops_per_step": flops_per_step,
+    }
     flags |= {"cache_dir": cache, "cache_enabled": False if no_cache else None}
     report = commands.analyze(paths, commands.settings(config, flags), strict=strict, quiet=quiet)
     target.write(report, quiet=quiet)
 
 
 @app.command()
-def ingest(
+def ingest(  # noqa: PLR0913
     paths: Paths,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the dataset to.")],
     force: Force = False,
     keep_names: KeepNames = None,
+    jobs: Jobs = None,
     config: Config = None,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
@@ -120,7 +155,7 @@ def ingest(
     """Read traces into a folder of Parquet tables, for `mpg report` and for your own queries."""
     from mpg_cli import commands
 
-    settings = commands.settings(config, {"keep_names": keep_names, "cache_enabled": False})
+    settings = commands.settings(config, {"keep_names": keep_names, "jobs": jobs, "cache_enabled": False})
     commands.ingest_to(paths, output, settings, force=force, quiet=quiet)
 
 
@@ -134,6 +169,10 @@ def report(  # noqa: PLR0913
     window: Window = None,
     view: View = None,
     step_regex: StepRegex = None,
+    chip: ChipName = None,
+    pg_basis: PgBasis = None,
+    useful_tokens: UsefulTokens = None,
+    flops_per_step: FlopsPerStep = None,
     strict: Strict = False,
     detail: Detail = False,
     width: Width = None,
@@ -147,7 +186,13 @@ def report(  # noqa: PLR0913
     from mpg_cli.output import Target
 
     target = Target.choose(format, output, force=force, width=width, color=color, detail=detail)
-    flags = {"window": window, "view": view, "step_regex": step_regex}
+    flags: dict[str, object] = {"window": window, "view": view, "step_regex": step_regex}
+    flags |= {
+        "chip": chip,
+        "pg_basis": pg_basis,
+        "useful_tokens": useful_tokens,
+        "flops_per_step": flops_per_step,
+    }
     target.write(commands.report_on(dataset, commands.settings(config, flags), strict=strict), quiet=quiet)
 
 
@@ -177,6 +222,19 @@ def schema(
     from mpg_cli import commands
 
     _echo(commands.schema_text(table))
+
+
+@app.command()
+def hardware(
+    name: Annotated[str | None, typer.Argument(help="A chip, for all its figures with sources.")] = None,
+    *,
+    config: Config = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """List the chips mpg knows, or one chip's peaks, bandwidth and where the figures come from."""
+    from mpg_cli import commands
+
+    _echo(commands.chips_text(name, commands.settings(config, {})))
 
 
 @app.command()

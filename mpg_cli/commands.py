@@ -9,8 +9,12 @@ from mpg_cli import config
 from mpg_cli.analysis import AnalysisOptions
 from mpg_cli.analysis import analyze as analyze_dataset
 from mpg_cli.cache import Cache, default_folder
+from mpg_cli.goodput.judging import ProgramOptions
+from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import Cause, load_taxonomy
+from mpg_cli.hardware import load as load_catalogue
+from mpg_cli.hardware.listing import hardware_text
 from mpg_cli.ingest import IngestOptions, ingest
 from mpg_cli.messages import printable, say
 from mpg_cli.progress import progress_on
@@ -43,7 +47,9 @@ def analyze(paths: Sequence[str], chosen: Settings, *, strict: bool, quiet: bool
     """Ingest and analyse. Raises InputError."""
     options = _options(chosen)
     with progress_on(quiet=quiet) as progress:
-        reading = IngestOptions(chosen.keep_names, _cache(chosen), progress, _warn(quiet=quiet))
+        reading = IngestOptions(
+            chosen.keep_names, _cache(chosen), progress, _warn(quiet=quiet), jobs=chosen.jobs
+        )
         with ingest(paths, reading) as dataset:
             report = analyze_dataset(dataset, options)
     return _checked(report, strict=strict)
@@ -58,7 +64,7 @@ def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bo
     """Write the dataset of what was named to `folder`. Raises InputError, UsageError."""
     check_target(folder, force=force)  # before the work
     with progress_on(quiet=quiet) as progress:
-        reading = IngestOptions(chosen.keep_names, None, progress)
+        reading = IngestOptions(chosen.keep_names, None, progress, jobs=chosen.jobs)
         with ingest(paths, reading) as dataset:
             write_dataset(dataset, folder, force=force)
             notices = [*dataset.notices, *source_notices(dataset.scan("sources").collect())]
@@ -84,7 +90,21 @@ def _cache(chosen: Settings) -> Cache | None:
 
 
 def _options(chosen: Settings) -> AnalysisOptions:
-    return AnalysisOptions(chosen.window, chosen.view, chosen.step_regex, NameRules.load(chosen.name_rules))
+    program = ProgramOptions(
+        load_catalogue(chosen.chips),
+        Models.load(chosen.models),
+        chosen.chip,
+        chosen.pg_basis,
+        chosen.useful_tokens,
+        chosen.flops_per_step,
+    )
+    rules = NameRules.load(chosen.name_rules)
+    return AnalysisOptions(chosen.window, chosen.view, chosen.step_regex, rules, program)
+
+
+def chips_text(name: str | None, chosen: Settings) -> str:
+    """The catalogue, with the user's chips, or one chip in full."""
+    return hardware_text(name, load_catalogue(chosen.chips))
 
 
 def _checked(report: Report, *, strict: bool) -> Report:

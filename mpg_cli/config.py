@@ -5,6 +5,11 @@
     view = "default"            # default or fleet-paper
     step-regex = 'step\\[.*'     # host ranges that are steps
     keep-names = false          # keep host names and private paths
+    jobs = 0                    # processes that share one large file; 0: as many as there are cores, up to 4
+    chip = "H100 SXM"           # instead of what the trace reports; `mpg hardware` lists the names
+    pg-basis = "peak"           # peak, roofline or achievable
+    useful-tokens = 0.85        # share of tokens that are not padding
+    flops-per-step = 1.2e15     # of one device, instead of operator models
 
     [cache]
     enabled = true
@@ -16,6 +21,14 @@
     class = "comm"              # compute, comm or memory
     family = "custom"
     pattern = "^acme_ring_"
+
+    [[model]]                   # FLOPs of an operator whose shapes do not tell: see docs/metrics.md
+    op = "acme::moe"
+    flops = "2 * tokens * hidden * inter * 3 * topk"
+    dims = { tokens = "0.0", hidden = "0.1", inter = 2880, topk = 4 }
+
+    [[chip]]                    # a chip the catalogue lacks, or figures that replace its own
+    name = "Acme X1"
 
 A relative `dir` starts from the folder of the settings file.
 """
@@ -38,13 +51,14 @@ if TYPE_CHECKING:
 FILE = "mpg.toml"
 WINDOWS = ("steps", "device", "all")
 VIEWS = ("default", "fleet-paper")
+BASES = ("peak", "roofline", "achievable")
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 ON = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings; `name_rules` are the [[name]] tables as written."""
+    """All settings; `name_rules`, `models` and `chips` are the [[name]], [[model]] and [[chip]] tables as written."""
 
     window: str = "steps"
     view: str = "default"
@@ -53,7 +67,14 @@ class Settings:
     cache_enabled: bool = True
     cache_dir: str | None = None
     cache_limit: int = 4 << 30
+    jobs: int = 0
+    chip: str | None = None
+    pg_basis: str = "peak"
+    useful_tokens: float | None = None
+    flops_per_step: float | None = None
     name_rules: tuple[Mapping[str, object], ...] = ()
+    models: tuple[Mapping[str, object], ...] = ()
+    chips: tuple[Mapping[str, object], ...] = ()
 
 
 # section.key in the file, field of Settings, environment variable
@@ -62,11 +83,22 @@ KEYS = {
     "analyze.view": ("view", "MPG_VIEW"),
     "analyze.step-regex": ("step_regex", "MPG_STEP_REGEX"),
     "analyze.keep-names": ("keep_names", "MPG_KEEP_NAMES"),
+    "analyze.jobs": ("jobs", "MPG_JOBS"),
+    "analyze.chip": ("chip", "MPG_CHIP"),
+    "analyze.pg-basis": ("pg_basis", "MPG_PG_BASIS"),
+    "analyze.useful-tokens": ("useful_tokens", "MPG_USEFUL_TOKENS"),
+    "analyze.flops-per-step": ("flops_per_step", "MPG_FLOPS_PER_STEP"),
     "cache.enabled": ("cache_enabled", "MPG_CACHE_ENABLED"),
     "cache.dir": ("cache_dir", "MPG_CACHE_DIR"),
     "cache.limit": ("cache_limit", "MPG_CACHE_LIMIT"),
 }
-SECTIONS = ("analyze", "cache", "name")
+LISTS = {
+    "name": "name_rules",
+    "model": "models",
+    "chip": "chips",
+}  # section written [[so]], field of Settings
+SECTIONS = ("analyze", "cache", *LISTS)
+LIMITS = {"jobs": (0.0, 64.0), "useful_tokens": (0.0, 1.0), "flops_per_step": (1.0, 1e24)}
 NAME_KEYS = ("id", "class", "family", "pattern", "examples", "not")
 
 
@@ -125,8 +157,8 @@ def _from_document(document: Mapping[str, Any], base: Path, where: str) -> dict[
     values: dict[str, Any] = {}
     for section, content in document.items():
         _known(section, SECTIONS, where)
-        if section == "name":
-            values["name_rules"] = _name_rules(content, where)
+        if section in LISTS:
+            values[LISTS[section]] = _list_of_tables(section, content, where)
             continue
         for key, value in _table(content, f"{where}: [{section}]").items():
             full = f"{section}.{key}"
@@ -139,12 +171,13 @@ def _from_document(document: Mapping[str, Any], base: Path, where: str) -> dict[
     return values
 
 
-def _name_rules(content: object, where: str) -> tuple[dict[str, Any], ...]:
-    """The [[name]] tables; what they say is checked when the rules are made of them."""
+def _list_of_tables(section: str, content: object, where: str) -> tuple[dict[str, Any], ...]:
+    """The [[section]] tables; what they say is checked when rules, models or chips are made of them."""
     tables = content if isinstance(content, list) else [content]
     for table in tables:
-        for key in _table(table, f"{where}: [[name]]"):
-            _known(key, NAME_KEYS, f"{where}: [[name]]")
+        for key in _table(table, f"{where}: [[{section}]]"):
+            if section == "name":
+                _known(key, NAME_KEYS, f"{where}: [[name]]")
     return tuple(tables)
 
 
@@ -163,7 +196,7 @@ def did_you_mean(name: str, names: tuple[str, ...]) -> str:
 
 def check(name: str, value: object, where: str) -> object:
     """A value of the setting's type. Raises UsageError."""
-    choices = {"window": WINDOWS, "view": VIEWS}.get(name)
+    choices = {"window": WINDOWS, "view": VIEWS, "pg_basis": BASES}.get(name)
     if choices:
         if value not in choices:
             close = did_you_mean(str(value), choices)
@@ -173,9 +206,24 @@ def check(name: str, value: object, where: str) -> object:
         return parse_size(value, where)
     if name in ("keep_names", "cache_enabled"):
         return _boolean(value, where)
+    if name in LIMITS:
+        return _number(name, value, where)
     if not isinstance(value, str):
         raise UsageError(f"{where}: expected a text, got {value!r}")
     return value or None
+
+
+def _number(name: str, value: object, where: str) -> float:
+    low, high = LIMITS[name]
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    whole = name == "jobs"
+    if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
+        kind = "a whole number" if whole else "a number"
+        raise UsageError(f"{where}: expected {kind} from {low:g} to {high:g}, got {value!r}")
+    return int(number) if whole else number
 
 
 def _boolean(value: object, where: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from mpg_cli.store import (
     writing,
 )
 from mpg_parsers.errors import InputError, Notice
-from mpg_parsers.registry import ParseOptions, Parser, detect
+from mpg_parsers.registry import NotParallelError, ParseOptions, Parser, detect
 from mpg_parsers.source import Source, expand
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ IN_MEMORY = 4 * MIN_SIZE  # larger files are spilled to disk where there is no c
 NOT_TAKEN = frozenset({"not_a_trace", "unsupported_format"})
 # what a folder may hold besides, and is an error only in a file that was named
 NOT_OURS = NOT_TAKEN | {"empty_input", "unsupported_encoding"}
+SHARED, SHARED_GZIP = 32 << 20, 4 << 20  # stored sizes from which several processes pay off
+MAX_JOBS = 4
+GZIP = b"\x1f\x8b"
 Progress = Callable[[str, int, int], None]
 
 
@@ -45,13 +49,15 @@ def _say_nothing(_: str) -> None:
 @dataclass(frozen=True)
 class IngestOptions:
     """keep_names: see ParseOptions; progress: called with (path, bytes done, bytes in all) of a file; warn:
-    called with what deserves a line on standard error, but says nothing of the figures.
+    called with what deserves a line on standard error, but says nothing of the figures; jobs: processes that may
+    share one large file, 0: as many as there are cores, up to MAX_JOBS.
     """
 
     keep_names: bool = False
     cache: Cache | None = None
     progress: Progress | None = None
     warn: Callable[[str], None] = _say_nothing
+    jobs: int = 0
 
 
 @contextmanager
@@ -198,17 +204,25 @@ class _Reading:
         self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: _Digest
     ) -> None:
         before = _stamp(source)
-        for table, frame in parser.parse(
-            source, ParseOptions(self.options.keep_names, self._progress(source))
-        ):
+        try:
+            self._copy(writer, source, parser, digest, _jobs(source, self.options.jobs))
+        except NotParallelError:
+            writer.restart()
+            self._copy(writer, source, parser, digest, 1)
+        if _stamp(source) != before:
+            message, hint = "the file changed while it was read", "wait until it is written, and run again"
+            raise InputError("truncated_input", source.path, message, hint=hint)
+
+    def _copy(
+        self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: _Digest, jobs: int
+    ) -> None:
+        options = ParseOptions(self.options.keep_names, self._progress(source), jobs)
+        for table, frame in parser.parse(source, options):
             batch = frame
             if table == "sources":
                 size, sha256 = pl.lit(source.size), pl.lit(digest.result())
                 batch = frame.with_columns(path=pl.lit(source.path), size=size, sha256=sha256)
             writer.add(table, batch)
-        if _stamp(source) != before:
-            message, hint = "the file changed while it was read", "wait until it is written, and run again"
-            raise InputError("truncated_input", source.path, message, hint=hint)
 
     def _progress(self, source: Source) -> Callable[[int], None] | None:
         progress = self.options.progress
@@ -218,6 +232,22 @@ class _Reading:
         """Keep the cache within its bounds: not before the tables have been used, which may lie there."""
         if self.options.cache and self._used_cache:
             self.options.cache.prune()
+
+
+def _jobs(source: Source, wanted: int) -> int:
+    """How many processes decode a file: one unless it is large, and none more than wanted."""
+    with Path(source.file).open("rb") as file:
+        packed = source.member is None and file.read(2) == GZIP
+    if source.size < (SHARED_GZIP if packed else SHARED):
+        return 1
+    return wanted or min(MAX_JOBS, _cores())
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
 
 
 def _stamp(source: Source) -> tuple[int, int]:

@@ -92,6 +92,10 @@ class MemoryWriter:
         """The tables."""
         return {name: TABLES[name].conform(pl.concat(f)).lazy() for name, f in self._frames.items()}
 
+    def restart(self) -> None:
+        """Forget everything added so far."""
+        self._frames.clear()
+
     def discard(self) -> None:
         """Forget everything."""
         self._frames.clear()
@@ -162,6 +166,12 @@ class ParquetWriter:
             old.rename(target)
             raise
         shutil.rmtree(old, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Forget everything added so far."""
+        for name in self._files:
+            (self._folder / name).unlink()
+        self._waiting, self._rows, self._files = {}, {}, {}
 
     def discard(self) -> None:
         """Remove everything written."""

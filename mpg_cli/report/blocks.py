@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Align = Literal["left", "right"]
 LineStyle = Literal["plain", "strong", "dim"]
 RowStyle = Literal["plain", "group", "total", "dim"]
-Hue = Literal["computing", "runtime", "scheduling", "other"]
+Hue = Literal["computing", "program", "runtime", "scheduling", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Column:
 
     `code`: names from the trace, which Markdown shows as code.
     `least`: the width down to which a terminal may shorten the cells (0: never).
+    `head`: how much of a shortened cell comes from its start.
     `drop`: where the terminal is too narrow, the column with the highest number goes first (0: never).
     """
 
@@ -28,6 +29,7 @@ class Column:
     code: bool = False
     least: int = 0
     drop: int = 0
+    head: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,40 @@ class Line:
     style: LineStyle = "plain"
 
 
-Block = Line | Facts | Table
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines of `language` to copy, made of our own words and of plain identifiers only."""
+
+    language: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An operator in a roofline plot: FLOP/byte, TFLOP/s, its share of computing; `letter` in the table, or ""."""
+
+    intensity: float
+    tflops: float
+    share: float
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A roofline plot, for terminals; all figures are finite and above zero."""
+
+    title: str
+    peak_tflops: float
+    bandwidth_gbps: float
+    points: tuple[Point, ...]
+
+    @property
+    def ridge(self) -> float:
+        """The FLOP/byte from which arithmetic is the limit, not bandwidth."""
+        return 1000 * self.peak_tflops / self.bandwidth_gbps
+
+
+Block = Line | Facts | Table | Code | Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +116,20 @@ def edited(section: Section, edit: Callable[[str], str]) -> Section:
 
 
 def _edited(block: Block, edit: Callable[[str], str]) -> Block:
-    if isinstance(block, Line):
-        return Line(edit(block.text), block.style)
-    if isinstance(block, Facts):
-        return Facts(tuple((edit(label), edit(text)) for label, text in block.items))
+    match block:
+        case Line():
+            return Line(edit(block.text), block.style)
+        case Facts():
+            return Facts(tuple((edit(label), edit(text)) for label, text in block.items))
+        case Table():
+            return _edited_table(block, edit)
+        case Code():
+            return Code(block.language, tuple(edit(line) for line in block.lines))
+        case Plot():
+            return replace(block, title=edit(block.title))
+
+
+def _edited_table(block: Table, edit: Callable[[str], str]) -> Table:
     columns = tuple(
         replace(c, header="\n".join(edit(h) for h in c.header.split("\n"))) for c in block.columns
     )

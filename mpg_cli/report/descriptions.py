@@ -5,6 +5,7 @@ from __future__ import annotations
 _SOURCE = "The path of the file it comes from, as in `sources`."
 _RANK = "The rank, or null where the file names none."
 _DEVICE = "The device's number, as the file calls it."
+_SHARE_OF_COMPUTING = "of the summed duration of the computing kernels in the windows, from 0 to 1."
 _SHARE_OF_TIME = "of the summed duration of all device activity in the windows, from 0 to 1."
 
 DESCRIPTIONS: dict[str, dict[str, str]] = {
@@ -20,6 +21,9 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "name_rules": "How the kind of the device activity was recognised.",
         "totals": "Sums over all windows.",
         "quality": "How far the figures can be trusted.",
+        "ops": "Every operator with a model, by operand shapes; most recoverable time first.",
+        "unmodelled": "The operators without a model; most time first.",
+        "rooflines": "The ceilings of every chip; empty if it is not known.",
         "schema": "The version of this format.",
         "mpg_version": "The version of mpg that wrote the report.",
     },
@@ -100,6 +104,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "hfu": "Hardware FLOPs utilisation over the windows; recomputation counts.",
         "rg_min": "The least RG can be where only bounds are known, else null.",
         "rg_max": "The most RG can be where only bounds are known, else null.",
+        "pg_min": "The least PG can be where only bounds are known, else null.",
+        "pg_max": "The most PG can be where only bounds are known, else null.",
         "view": "Which layer exposed communication was put under.",
         "reasons": "For each null ratio, by name, why it is null.",
     },
@@ -120,6 +126,37 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "mean_ns": "The mean duration, in nanoseconds.",
         "max_ns": "The longest duration, in nanoseconds.",
         "share": f"Its part {_SHARE_OF_TIME}",
+    },
+    "Op": {
+        "op": "The operator's name.",
+        "dims": "The shapes of its arguments as the trace has them: a JSON list with one entry per argument.",
+        "dtypes": "The types of its arguments as the trace has them: a JSON list.",
+        "count": "How many times it was called; calls whose launch is not in the file are left out.",
+        "kernels": "The number of its kernels.",
+        "time_ns": "The sum of its kernels' durations, in nanoseconds.",
+        "share": f"Its part {_SHARE_OF_COMPUTING}",
+        "flops": "FLOPs of matrix operations; element-wise arithmetic counts as none.",
+        "bytes": "The least bytes it must read and write, or null where the model does not tell.",
+        "tflops": "flops over time_ns, in 10^12 FLOP/s.",
+        "gbps": "bytes over time_ns, in 10^9 bytes/s, or null.",
+        "intensity": "flops over bytes, in FLOP/byte, or null.",
+        "bound": "What limits it: compute, memory, or latency where its kernels are too short for either.",
+        "efficiency": "The time at the chip's roofline over time_ns; null where no roofline is known.",
+        "recoverable_ns": "time_ns less the time at the roofline, in nanoseconds.",
+        "recompute_ns": "The part of time_ns that is recomputation, in nanoseconds.",
+        "flops_source": "Where the FLOPs come from: shapes, inferred (from neighbouring kernels) or declared.",
+    },
+    "Unmodelled": {
+        "op": "The operator's name, or that the kernels belong to none.",
+        "count": "The number of its kernels.",
+        "time_ns": "The sum of their durations, in nanoseconds.",
+        "share": f"Their part {_SHARE_OF_COMPUTING}",
+    },
+    "Roofline": {
+        "chip": "The chip's name in the hardware catalogue.",
+        "dtype": "The operand type that most FLOPs are in.",
+        "peak_tflops": "The dense peak for that type, in 10^12 FLOP/s.",
+        "bandwidth_gbps": "The memory bandwidth in 10^9 bytes/s, or null where none is sourced.",
     },
     "NameRule": {
         "rule": "The rule.",
@@ -150,7 +187,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "unknown_name_share": f"The part whose name no rule recognises {_SHARE_OF_TIME}",
         "unknown_names": "The largest of those names.",
         "profiler_overhead_ns": "Overhead of the profiler inside the windows, in nanoseconds.",
-        "shape_coverage": f"The part with known operand shapes {_SHARE_OF_TIME} Null if not looked at.",
+        "shape_coverage": f"The part with a FLOP model {_SHARE_OF_COMPUTING} Null if it could not be told.",
+        "linked_coverage": f"The part with a FLOP model by a launch in the file {_SHARE_OF_COMPUTING} Null likewise.",
     },
     "Totals": {
         "chips": "The number of devices.",

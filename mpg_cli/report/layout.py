@@ -106,7 +106,7 @@ def _cell(column: Column, text: str, width: int, ellipsis: str) -> str:
     """The text in at most `width` cells; a C++ name first loses what matters least."""
     if column.code and cell_len(text) > width:
         return shorten(abbreviate(text).replace("…", ellipsis), width, ellipsis, head=0.75)
-    return shorten(text, width, ellipsis)
+    return shorten(text, width, ellipsis, column.head)
 
 
 def aligned(column: Column, cell: str, width: int) -> str:

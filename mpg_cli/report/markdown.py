@@ -1,4 +1,4 @@
-"""The report as GitHub-flavoured Markdown, for pull requests; tables are padded, for pipes."""
+"""The report as GitHub-flavoured Markdown, for pull requests; tables are padded, for pipes. Plots are left out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from mpg_cli.report import layout
-from mpg_cli.report.blocks import Column, Facts, Line, Row, Table
+from mpg_cli.report.blocks import Code, Column, Facts, Line, Plot, Row, Table
 from mpg_cli.report.sections import build
 from mpg_cli.report.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpg_cli.report.blocks import Block, Section
+    from mpg_cli.report.blocks import Section
     from mpg_cli.report.model import Report
 
 _LONGEST_NAME = 120
@@ -47,10 +47,11 @@ def code(text: str) -> str:
 
 def _section(section: Section) -> str:
     title = [f"### {inline(section.title)}"] if section.title else []
-    return "\n\n".join([*title, *(_block(block) for block in section.blocks)])
+    blocks = (_block(block) for block in section.blocks if not isinstance(block, Plot))
+    return "\n\n".join([*title, *blocks])
 
 
-def _block(block: Block) -> str:
+def _block(block: Line | Facts | Table | Code) -> str:
     match block:
         case Line():
             return _strong(inline(block.text)) if block.style == "strong" else inline(block.text)
@@ -58,6 +59,8 @@ def _block(block: Block) -> str:
             return "\n".join(f"- {_strong(inline(label))}: {inline(text)}" for label, text in block.items)
         case Table():
             return _table(block)
+        case Code():
+            return "\n".join((f"```{block.language}", *block.lines, "```"))
 
 
 def _table(block: Table) -> str:

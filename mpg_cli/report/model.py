@@ -115,6 +115,8 @@ class Goodput:
     hfu: Ratio | None = None
     rg_min: float | None = None
     rg_max: float | None = None
+    pg_min: float | None = None
+    pg_max: float | None = None
     view: str = "default"
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -147,6 +149,55 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Op:
+    """All calls of one operator with the same shapes inside the windows, most recoverable time first.
+
+    `time_ns` sums the durations of its kernels; `flops` are matrix-class, cut at the window's edges like the kernels;
+    `efficiency` is the roofline time over the time taken; `bound` is compute, memory or latency; `recoverable_ns` is
+    the time above the roofline; `flops_source` is shapes, inferred (all of it from kernels matched by their neighbours)
+    or declared; `count` leaves out calls whose launch is not in the file.
+    """
+
+    op: str
+    dims: str
+    dtypes: str
+    count: int
+    kernels: int
+    time_ns: int
+    share: float
+    flops: int
+    bytes: int | None
+    tflops: float
+    gbps: float | None
+    intensity: float | None
+    bound: str
+    efficiency: float | None
+    recoverable_ns: int
+    recompute_ns: int
+    flops_source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unmodelled:
+    """An operator without a model, or whose shapes do not suffice: computing time that PG cannot judge."""
+
+    op: str
+    count: int
+    time_ns: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The ceilings of one chip for the operand type that most FLOPs are in; no bandwidth: none is sourced."""
+
+    chip: str
+    dtype: str
+    peak_tflops: float
+    bandwidth_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class NameRule:
     """How much summed device time in the window one recognition rule matched."""
 
@@ -175,8 +226,8 @@ class Window:
 class Quality:
     """How far the figures can be trusted. Shares are of the summed device time in the window.
 
-    carry_over: started on a device before the window and ran into it, or has no launch call and started before the
-    first that has one; unlinked: no launch call found; graph: launched by a graph replay; unknown: name matched no rule.
+    carry_over: launched before the profile began (no launch call in the file, and a correlation id below the first);
+    unlinked: no launch call found; graph: launched by a graph replay; unknown: name matched no rule.
     """
 
     grade: str
@@ -191,6 +242,7 @@ class Quality:
     unknown_names: tuple[Kernel, ...]
     profiler_overhead_ns: int
     shape_coverage: float | None
+    linked_coverage: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,5 +271,8 @@ class Report:
     name_rules: tuple[NameRule, ...]
     totals: Totals
     quality: Quality
+    ops: tuple[Op, ...] = ()
+    unmodelled: tuple[Unmodelled, ...] = ()
+    rooflines: tuple[Roofline, ...] = ()
     schema: str = SCHEMA
     mpg_version: str = ""

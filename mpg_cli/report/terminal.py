@@ -8,12 +8,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from mpg_cli.report import layout
-from mpg_cli.report.blocks import Facts, Line, Table, edited
+from mpg_cli.report import layout, plot
+from mpg_cli.report.blocks import Code, Facts, Line, Plot, Table, edited
 from mpg_cli.report.sections import build
 from mpg_cli.report.text import to_ascii
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
     from mpg_cli.report.blocks import Block, Row
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 _LINE_STYLES = {"plain": "", "strong": "bold", "dim": "dim"}
 _ROW_STYLES = {"plain": "", "group": "bold", "total": "bold", "dim": "dim"}
-_HUES = {"computing": "green", "runtime": "yellow", "scheduling": "magenta", "other": "red"}
+_HUES = {
+    "computing": "green",
+    "program": "cyan",
+    "runtime": "yellow",
+    "scheduling": "magenta",
+    "other": "red",
+}
 
 
 def render(
@@ -64,9 +71,9 @@ def _spaced(before: Block | None, block: Block) -> bool:
     """Whether a blank line goes between two blocks: a table keeps its heading (`…:`) and its dim footnote."""
     if before is None or _dim(block):
         return False
-    if isinstance(block, Table):
+    if isinstance(block, (Table, Code, Plot)):
         return not (isinstance(before, Line) and before.text.endswith(":"))
-    return isinstance(before, Table) or _dim(before)
+    return isinstance(before, (Table, Code, Plot)) or _dim(before)
 
 
 def _dim(block: Block) -> bool:
@@ -96,6 +103,14 @@ class _Page:
                 self.facts(block)
             case Table():
                 self.table(block)
+            case Code():
+                self.lines(block.lines)
+            case Plot():
+                self.lines(plot.draw(block, self.width, ascii_only=self.ascii_only))
+
+    def lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(Text(line))
 
     def paragraph(self, text: str, style: str) -> None:
         for line in layout.wrap(text, self.width):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Section, edited
-from mpg_cli.report.sections import collectives, devices, kernels, ledger, steps, summary, trust
+from mpg_cli.report.sections import (
+    collectives,
+    devices,
+    kernels,
+    ledger,
+    operators,
+    steps,
+    summary,
+    trust,
+    unmodelled,
+    verdict,
+)
 from mpg_cli.report.text import clean
 
 if TYPE_CHECKING:
@@ -15,8 +26,10 @@ __all__ = ["build"]
 
 _PARTS = (
     summary.header,
-    summary.verdict,
+    verdict.section,
     ledger.section,
+    operators.section,
+    unmodelled.section,
     steps.section,
     devices.section,
     kernels.section,

@@ -20,6 +20,7 @@ _LAYERS: dict[Hue, str] = {
     "scheduling": "not allocated",
     "other": "other",
 }
+_NO_LOSS = ("productive", "ideal", "unmodelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,22 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rows of one layer, largest first, with their displayed figures; `figure` is exactly their sum."""
+    """The rows of one layer with their displayed figures; `figure` is exactly their sum.
+
+    The largest row comes first, but for `ideal`: what it leaves of its layer is the losses below it.
+    `within`: tenths of a percent of the layer for each row, which sum to 100 %.
+    """
 
     hue: Hue
     title: str
     figure: Figure
     rows: tuple[tuple[LedgerRow, Figure], ...]
+    within: tuple[int, ...]
+
+    def ideal(self) -> tuple[Figure, int] | None:
+        """The figure of the ideal row and its part of the layer, which is PG, if there is such a row."""
+        rows = zip(self.rows, self.within, strict=True)
+        return next(((figure, within) for (row, figure), within in rows if row.cause == "ideal"), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +61,18 @@ class Account:
     groups: tuple[Group, ...]
 
     def losses(self) -> list[tuple[LedgerRow, Figure]]:
-        """What was not spent computing; communication is a loss even in a view that calls it program."""
-        rows = [(group.hue, row, figure) for group in self.groups for row, figure in group.rows]
-        return [(r, f) for h, r, f in rows if h != "computing" or r.cause.startswith("communication")]
+        """What is known to have been lost; of computing time without a model nothing is known."""
+        rows = (pair for group in self.groups for pair in group.rows)
+        return [(row, figure) for row, figure in rows if row.cause not in _NO_LOSS]
+
+    def computing(self) -> Group | None:
+        """The group of the program layer."""
+        return next((group for group in self.groups if group.hue == "computing"), None)
+
+    def unmodelled(self) -> Figure:
+        """Computing time without a model."""
+        rows = (pair for group in self.groups for pair in group.rows)
+        return next((figure for row, figure in rows if row.cause == "unmodelled"), Figure(0, 0, 0))
 
     @property
     def unit(self) -> str:
@@ -75,7 +95,7 @@ def account(report: Report) -> Account:
     total = sum(sums)
     fit = scale([total])
     whole = Figure(total, fit.count(total), 1000 if total > 0 else 0)
-    figures = _split(sums, whole)
+    figures = _split(sums, whole) if sums else []
     titles = _LAYERS if report.goodput.view == "default" else _LAYERS | {"computing": "in the program"}
     groups = (
         _group(kind, titles[kind], rows, figure) for (kind, rows), figure in zip(layers, figures, strict=True)
@@ -84,14 +104,24 @@ def account(report: Report) -> Account:
 
 
 def _sorted(report: Report, kind: Hue) -> list[LedgerRow]:
-    return sorted((row for row in report.ledger if hue(row.layer) == kind), key=lambda row: -row.chip_ns)
+    rows = (row for row in report.ledger if hue(row.layer) == kind)
+    return sorted(rows, key=lambda row: (row.cause != "ideal", -row.chip_ns))
 
 
 def _split(values: Sequence[int], whole: Figure) -> list[Figure]:
-    columns = zip(values, apportion(values, whole.units), apportion(values, whole.tenths), strict=True)
-    return [Figure(*column) for column in columns]
+    return [
+        Figure(*column)
+        for column in zip(values, _parts(values, whole.units), _parts(values, whole.tenths), strict=True)
+    ]
 
 
 def _group(kind: Hue, title: str, rows: list[LedgerRow], figure: Figure) -> Group:
-    figures = _split([row.chip_ns for row in rows], figure)
-    return Group(kind, title, figure, tuple(zip(rows, figures, strict=True)))
+    amounts = [row.chip_ns for row in rows]
+    figures = _split(amounts, figure)
+    return Group(kind, title, figure, tuple(zip(rows, figures, strict=True)), _parts(amounts, 1000))
+
+
+def _parts(values: Sequence[int], total: int) -> tuple[int, ...]:
+    """`total` in proportion: the first value is rounded in the ordinary way, the others share what it leaves."""
+    first, rest = apportion((values[0], sum(values[1:])), total)
+    return (first, *apportion(values[1:], rest))

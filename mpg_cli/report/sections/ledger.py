@@ -13,10 +13,18 @@ from mpg_cli.report.units import decimal, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mpg_cli.report.blocks import Hue
     from mpg_cli.report.model import LedgerRow, Report
     from mpg_cli.report.sections.account import Account, Figure, Group
 
 _LONGEST_LABEL = 48
+_WITHIN, _ORIGIN = 3, 4
+# of the ideal row, by a word of the basis of PG
+_IDEAL = {
+    "roofline": "useful work at the roofline",
+    "achievable": "useful FLOPs at achievable rate",
+    "peak": "useful FLOPs at peak",
+}
 
 
 def section(report: Report, *, detail: bool) -> Section:
@@ -25,35 +33,63 @@ def section(report: Report, *, detail: bool) -> Section:
     if not report.ledger:
         return EMPTY
     books = account(report)
-    extra = any(row.origin != "observed" for row in report.ledger)
-    columns = [Column("cause", "left", least=20), Column(books.unit), Column("share %")]
-    columns += [Column("origin", "left", least=8, drop=1)] if extra else []
-    cells = [*_rows(books), _row(books, "total", books.total, "total")]
-    rows = tuple(row if extra else Row(row.cells[:3], row.style, row.bar, row.hue) for row in cells)
-    return Section(
-        "Where the chip-time went", (Table(tuple(columns), rows, bars=True), *_residual(report, books))
-    )
+    rows = (*_rows(report, books), _row(books, "total", books.total, "total"))
+    cells = (Column("cause", "left", least=20), Column(books.unit), Column("share %"))
+    columns = (*cells, Column(f"{_of(report)} %", drop=1), Column("origin", "left", least=8, drop=2))
+    table = _chosen(Table(columns, rows, bars=True), _used(report, books))
+    return Section("Where the chip-time went", (table, *_residual(report, books)))
 
 
-def _rows(books: Account) -> Iterator[Row]:
+def _of(report: Report) -> str:
+    return "of computing" if report.goodput.view == "default" else "of program"
+
+
+def _used(report: Report, books: Account) -> list[int]:
+    """The columns that say something: shares of computing where it is split, origins that are no model's."""
+    computing = books.computing()
+    split = computing is not None and len(computing.rows) > 1
+    guessed = any(row.origin != "observed" and row.layer != "program" for row in report.ledger)
+    return [0, 1, 2, *([_WITHIN] if split else []), *([_ORIGIN] if guessed else [])]
+
+
+def _chosen(table: Table, used: list[int]) -> Table:
+    rows = (Row(tuple(row.cells[i] for i in used), row.style, row.bar, row.hue) for row in table.rows)
+    return Table(tuple(table.columns[i] for i in used), tuple(rows), table.bars)
+
+
+def _rows(report: Report, books: Account) -> Iterator[Row]:
     longest = max((figure.chip_ns for group in books.groups for _, figure in group.rows), default=0) or 1
     for group in books.groups:
         if len(group.rows) > 1:
-            yield _row(books, group.title, group.figure, "group")
-        for row, figure in group.rows:
-            yield _cause(books, group, row, figure, figure.chip_ns / longest)
+            yield _row(books, group.title, group.figure, "group", _within(group, sum(group.within)))
+        for (row, figure), within in zip(group.rows, group.within, strict=True):
+            label = _label(report, row)
+            indented = f"  {label}" if len(group.rows) > 1 else label
+            plain = _row(books, indented, figure, "plain", _within(group, within), row.origin)
+            yield Row(plain.cells, "plain", max(figure.chip_ns / longest, 0.0), _hue(group, row))
 
 
-def _cause(books: Account, group: Group, row: LedgerRow, figure: Figure, bar: float) -> Row:
-    label = cut(row.label or row.cause, _LONGEST_LABEL)
-    indented = f"  {label}" if len(group.rows) > 1 else label
-    plain = _row(books, indented, figure, "plain", row.origin)
-    return Row(plain.cells, "plain", max(bar, 0.0), group.hue)
+def _within(group: Group, tenths: int) -> str:
+    return decimal(tenths, 1) if group.hue == "computing" else ""
 
 
-def _row(books: Account, label: str, figure: Figure, style: RowStyle, origin: str = "") -> Row:
+def _label(report: Report, row: LedgerRow) -> str:
+    if row.cause != "ideal":
+        return cut(row.label or row.cause, _LONGEST_LABEL).removeprefix("computing, ")
+    basis = report.goodput.pg.basis if report.goodput.pg else ""
+    return next((label for word, label in _IDEAL.items() if word in basis), row.label or row.cause)
+
+
+def _hue(group: Group, row: LedgerRow) -> Hue:
+    lost = group.hue == "computing" and row.cause not in ("ideal", "productive")
+    return "program" if lost else group.hue
+
+
+def _row(
+    books: Account, label: str, figure: Figure, style: RowStyle, within: str = "", origin: str = ""
+) -> Row:
     share = decimal(figure.tenths, 1) if books.total.tenths else NONE
-    return Row((label, books.amount(figure), share, origin), style)
+    return Row((label, books.amount(figure), share, within, origin), style)
 
 
 def _residual(report: Report, books: Account) -> list[Block]:

@@ -1,31 +1,19 @@
-"""The first lines: what was read, how good it is, what costs most, and how far to trust it."""
+"""The first lines: what was read, and which stretch of it is accounted for."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mpg_cli.report.blocks import Facts, Line, Section
-from mpg_cli.report.sections.account import account
+from mpg_cli.report.blocks import Line, Section
 from mpg_cli.report.sections.common import brief, ranks
-from mpg_cli.report.text import NONE, cut, plural, ranges
-from mpg_cli.report.units import decimal, duration, percent, ratio, scale, tenths
+from mpg_cli.report.text import cut, plural, ranges
+from mpg_cli.report.units import duration, scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mpg_cli.report.model import Ratio, Report, Window
-    from mpg_cli.report.sections.account import Account, Figure
-
-_MEANING = {
-    "mpg": "useful arithmetic at peak",
-    "sg": "allocated",
-    "rg": "computed",
-    "pg": "useful arithmetic at peak",
-}
-_MEANING |= {"mfu": "useful arithmetic at peak", "hfu": "arithmetic at peak, recomputation included"}
-_UNKNOWN_ORDER = ("rg", "pg", "sg", "mpg")
-_NO_REASON = "not computed"
+    from mpg_cli.report.model import Report, Window
 
 
 def header(report: Report, *, detail: bool) -> Section:
@@ -123,87 +111,3 @@ def _length(windows: Iterable[Window]) -> str:
     lengths = [window.end_ns - window.start_ns for window in windows]
     low, high = duration(min(lengths)), duration(max(lengths))
     return low if low == high else f"{low} to {high}"
-
-
-def verdict(report: Report, *, detail: bool) -> Section:
-    """The ratios with their meaning or the reason they are missing; the largest loss; the grade."""
-    del detail
-    books = account(report)
-    facts = [*_known(report, books), *_unknown(report)]
-    rest = [("largest loss", _largest_loss(books)), ("device busy", _busy(report)), ("trust", _trust(report))]
-    return Section("", (Facts((*facts, *rest)),))
-
-
-def _known(report: Report, books: Account) -> Iterator[tuple[str, str]]:
-    for key, meaning in _MEANING.items():
-        found: Ratio | None = getattr(report.goodput, key)
-        if found is not None:
-            share, amounts = _amounts(key, found, books)
-            yield f"{key.upper()} {share}", f"{amounts} {meaning}{_basis_note(found)}"
-        elif key == "rg" and _bounds(report):
-            yield f"RG {_bounds(report)}", _reason(report, "rg")
-
-
-def _amounts(key: str, found: Ratio, books: Account) -> tuple[str, str]:
-    """A ratio and its terms; RG as the ledger below shows it, where it is the ledger's computing time."""
-    fit = scale([found.denominator_ns])
-    share, part = percent(found.value), fit.cell(found.numerator_ns)
-    computing = next((group.figure for group in books.groups if group.hue == "computing"), None)
-    if key == "rg" and computing and _same(found, computing, books.total):
-        share, part = f"{decimal(computing.tenths, 1)} %", books.amount(computing)
-    return share, f"{part} of {fit.cell(found.denominator_ns)} chip-{fit.unit}"
-
-
-def _same(found: Ratio, computing: Figure, total: Figure) -> bool:
-    ours = (computing.chip_ns, total.chip_ns)
-    return ours == (found.numerator_ns, found.denominator_ns) and total.chip_ns > 0
-
-
-def _basis_note(found: Ratio) -> str:
-    coverage = f"{percent(found.coverage)} observed" if found.coverage < 0.9995 else ""
-    return "".join(f" · {note}" for note in (cut(found.basis, 60), coverage) if note)
-
-
-def _bounds(report: Report) -> str:
-    low, high = report.goodput.rg_min, report.goodput.rg_max
-    if low is None and high is None:
-        return ""
-    return f"{tenths(0.0 if low is None else low)} to {tenths(1.0 if high is None else high)} %"
-
-
-def _unknown(report: Report) -> Iterator[tuple[str, str]]:
-    by_reason: dict[str, list[str]] = {}
-    for key in _UNKNOWN_ORDER:
-        if getattr(report.goodput, key) is None and not (key == "rg" and _bounds(report)):
-            by_reason.setdefault(_reason(report, key), []).append(key.upper())
-    for reason, keys in by_reason.items():
-        yield f"{', '.join(keys)} {NONE}", reason
-
-
-def _reason(report: Report, key: str) -> str:
-    return cut(report.goodput.reasons.get(key) or _NO_REASON, 200)
-
-
-def _largest_loss(books: Account) -> str:
-    losses = books.losses()
-    if books.total.chip_ns <= 0:
-        return "none: the account is empty"
-    if not losses or max(figure.chip_ns for _, figure in losses) <= 0:
-        return "none: all chip-time was spent computing"
-    row, figure = max(losses, key=lambda loss: loss[1].chip_ns)
-    label = cut(row.label or row.cause, 60)
-    return f"{label}: {books.amount(figure)} {books.unit}, {decimal(figure.tenths, 1)} %"
-
-
-def _busy(report: Report) -> str:
-    share = percent(ratio(report.totals.device_busy_ns, report.totals.capacity_ns))
-    if share == NONE:
-        return f"{NONE} the account is empty"
-    return f"{share} is what a utilisation dashboard shows; busy is not useful: waiting and copying count"
-
-
-def _trust(report: Report) -> str:
-    caveats = plural(len(report.warnings), "warning")
-    reasons = [cut(reason, 150) for reason in report.quality.grade_reasons[:2]]
-    listed = f"{caveats}, listed last" if report.warnings else "no warnings"
-    return " · ".join((report.quality.grade or NONE, *reasons, listed))

@@ -72,8 +72,21 @@ def _shares(report: Report) -> Iterator[tuple[str, str]]:
         f"{percent(quality.unknown_name_share)} of device time has a name that no rule recognises",
     )
     yield "profiler", f"{duration(quality.profiler_overhead_ns)} of profiler overhead inside the windows"
-    reason = report.goodput.reasons.get("shape_coverage") or "operand shapes were not looked at"
-    yield "shapes", _of_time(quality.shape_coverage, "has known operand shapes", cut(reason, 200))
+    yield "models", _models(report)
+
+
+def _models(report: Report) -> str:
+    """How much of computing PG is told from, and how its kernels were matched with operators."""
+    covered, linked = report.quality.shape_coverage, report.quality.linked_coverage
+    if covered is None:
+        reasons = report.goodput.reasons
+        return f"{NONE} {cut(reasons.get('pg') or 'operand shapes were not looked at', 200)}"
+    text = f"FLOP models cover {percent(covered)} of computing time"
+    if linked is None:
+        return text
+    if covered - linked < 0.0005:
+        return f"{text}, all by a launch in the file"
+    return f"{text} ({percent(linked)} by a launch in the file, the rest matched by neighbouring kernels)"
 
 
 def _of_time(share: float | None, text: str, reason: str) -> str:
