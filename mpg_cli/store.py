@@ -22,7 +22,7 @@ import polars as pl
 
 from mpg_cli import __version__
 from mpg_parsers.errors import InputError, Notice, UsageError
-from mpg_parsers.tables import SCHEMA_VERSION, TABLES
+from mpg_parsers.tables import SCHEMA_VERSION, TABLES, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +107,8 @@ class ParquetWriter:
     Every method raises OSError where it cannot write.
     """
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, *, described: bool = False) -> None:
+        self._write = _write_described if described else _write_plain
         parent.mkdir(parents=True, exist_ok=True)
         self._folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=parent))
         self._waiting: dict[str, list[pl.DataFrame]] = {}
@@ -129,7 +130,7 @@ class ParquetWriter:
         path = self._folder / name
         path.parent.mkdir(exist_ok=True)
         try:
-            rows.write_parquet(path, compression="zstd", compression_level=1)
+            self._write(rows, TABLES[table], path)
         except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
             raise OSError(errno.EIO, str(error), str(path)) from error
         self._files[name] = _fingerprint(path)
@@ -176,6 +177,32 @@ class ParquetWriter:
     def discard(self) -> None:
         """Remove everything written."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _write_plain(rows: pl.DataFrame, _: Table, path: Path) -> None:
+    """The fast way, for files that only mpg reads."""
+    rows.write_parquet(path, compression="zstd", compression_level=1)
+
+
+def _write_described(rows: pl.DataFrame, table: Table, path: Path) -> None:
+    """The small way, for files that people keep: integers as deltas, and every column described in the schema."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    arrow = rows.to_arrow()
+    fields = [
+        field.with_metadata({"description": column.meaning, "unit": column.unit, "null": column.null})
+        for field, column in zip(arrow.schema, table.columns, strict=True)
+    ]
+    integers = [field.name for field in fields if pa.types.is_integer(field.type)]
+    texts = [field.name for field in fields if not pa.types.is_integer(field.type)]
+    parquet.write_table(
+        arrow.cast(pa.schema(fields, metadata={"table": table.name, "row": table.row})),
+        path,
+        compression="zstd",
+        use_dictionary=texts,
+        column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+    )
 
 
 @contextmanager
@@ -269,7 +296,7 @@ def write_dataset(dataset: Dataset, folder: Path, *, force: bool) -> None:
     """
     check_target(folder, force=force)
     with writing(folder):
-        writer = ParquetWriter(folder.absolute().parent)
+        writer = ParquetWriter(folder.absolute().parent, described=True)
         try:
             for table in TABLES:
                 for batch in dataset.scan(table).collect_batches(chunk_size=PART_ROWS):

@@ -6,16 +6,19 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pytest
+from pyarrow import parquet
 
 from mpg_cli import store
 from mpg_cli.store import MANIFEST, Dataset, ParquetWriter, open_dataset, read_manifest, write_dataset
 from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.tables import SCHEMA_VERSION, TABLES
 from tests.mpg_cli.datasets import call, comm, copy, dataset, op, source, step
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def example() -> Dataset:
@@ -96,12 +99,12 @@ def test_a_damaged_dataset_can_be_replaced(tmp_path: Path, damaged_first: bool) 
 
 
 def failing(*_: Any, **__: Any) -> None:
-    raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+    raise OSError(28, "No space left on device")
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_dataset(example(), tmp_path / "out", force=False)
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", failing)
+    monkeypatch.setattr(parquet, "write_table", failing)
     with pytest.raises(InputError, match="No space left on device") as caught:
         write_dataset(example(), tmp_path / "out", force=True)
     assert caught.value.kind == "write_failed"
@@ -127,11 +130,19 @@ def test_a_rename_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: 
     assert_same(open_dataset(tmp_path / "out"), example())
 
 
+def test_files_that_people_keep_describe_their_columns(tmp_path: Path) -> None:
+    write_dataset(example(), tmp_path / "out", force=False)
+    schema = parquet.read_schema(tmp_path / "out" / "device_ops" / "part-0000.parquet")
+    assert schema.names == list(TABLES["device_ops"].column_names)
+    for column in TABLES["device_ops"].columns:
+        assert schema.field(column.name).metadata[b"description"] == column.meaning.encode()
+
+
 def test_ctrl_c_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", interrupt)
+    monkeypatch.setattr(parquet, "write_table", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_dataset(example(), tmp_path / "out", force=False)
     assert list(tmp_path.iterdir()) == []
