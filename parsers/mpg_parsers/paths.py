@@ -75,7 +75,8 @@ class LeftOut:
         """Leave out a file that cannot be used and that the user did not name."""
         self.problems.append(error)
         kind = error.kind if error.kind == "truncated_input" else "skipped_files"
-        self.notices.append(Notice(kind, f"not read: {error.message}", source=error.path))
+        reason = error.message.removeprefix(f"{error.path}: ")
+        self.notices.append(Notice(kind, f"not read: {reason}", source=error.path))
 
     def all_notices(self) -> list[Notice]:
         """The notices, with one for each reason and place of skipped files."""

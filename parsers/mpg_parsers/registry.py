@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from mpg_parsers.errors import InputError, UsageError
 
@@ -94,11 +94,19 @@ def verdicts(source: Source) -> list[tuple[Parser, str]]:
     return [(parser, parser.sniff(head, source.path)) for parser in parsers()]
 
 
+def _refuse_empty(source: Source) -> NoReturn:
+    hint = "was the job killed before the profiler wrote it, or the disk full?"
+    with source.open() as stream:
+        stream.read(1)
+        if stream.truncated:
+            raise InputError("truncated_input", source.path, f"{stream.truncated}: nothing is left", hint=hint)
+    raise InputError("empty_input", source.path, "the file is empty (0 bytes)", hint=hint)
+
+
 def detect(source: Source) -> Parser:
-    """The first parser that takes the file. Raises InputError: empty_input, unsupported_format."""
+    """The first parser that takes the file. Raises InputError: empty_input, truncated_input, unsupported_format."""
     if not source.head(1):
-        hint = "was the job killed before the profiler wrote it, or the disk full?"
-        raise InputError("empty_input", source.path, "the file is empty (0 bytes)", hint=hint)
+        _refuse_empty(source)
     reasons = verdicts(source)
     for parser, reason in reasons:
         if not reason:
