@@ -52,14 +52,16 @@ def draw(plot: Plot, width: int, *, ascii_only: bool) -> list[str]:
         return []
     axes = _axes(plot, min(width, WIDTH_MOST) - _MARGIN - 2)
     grid = [[" "] * axes.columns for _ in range(axes.rows)]
-    _draw_roof(grid, axes, plot, _ROOF[ascii_only])
-    _draw_points(grid, axes, plot.points, _MARKS[ascii_only])
     marks = _MARKS[ascii_only]
-    key = "  ".join(
-        [*(f"{m} under {100 * s:.0f} %" for m, s in zip(marks, _SIZES, strict=False)), f"{marks[-1]} more"]
-    )
-    lines = [plot.title, "TFLOP/s".rjust(_MARGIN), *_framed(grid, axes, ascii_only=ascii_only)]
-    return [line.rstrip() for line in (*lines, f"{' ' * (_MARGIN + 2)}share of computing: {key}")]
+    _draw_roof(grid, axes, plot, _ROOF[ascii_only])
+    _draw_points(grid, axes, plot.points, marks)
+    framed = _framed(grid, axes, ascii_only=ascii_only)
+    return [line.rstrip() for line in (plot.title, "TFLOP/s".rjust(_MARGIN), *framed, _key(marks))]
+
+
+def _key(marks: str) -> str:
+    sizes = [f"{mark} <{100 * share:.0f} %" for mark, share in zip(marks, _SIZES, strict=False)]
+    return " " * _MARGIN + "  ".join(["share of computing:", *sizes, f"{marks[-1]} more"])
 
 
 def _axes(plot: Plot, columns: int) -> _Axes:

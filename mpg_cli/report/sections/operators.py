@@ -112,9 +112,12 @@ def _table(rows: Sequence[_Row]) -> Table:
         (Column("TFLOP/s", drop=2), lambda row: _rate(row.op.tflops, 1)),
         (Column("GB/s", drop=3), lambda row: _rate(row.op.gbps, 0)),
         (Column("roof\n%"), lambda row: tenths(row.op.efficiency)),
-        (Column("bound", "left"), lambda row: cut(row.op.bound, 8) if _has_roofline(row.op) else NONE),
+        (
+            Column("bound", "left", least=7),
+            lambda row: cut(row.op.bound, 8) if _has_roofline(row.op) else NONE,
+        ),
         *_optional(rows, time),
-        (Column("operator, aten:: not written", "left", least=38, head=0.7), lambda row: operator(row.op)),
+        (Column("operator, aten:: not written", "left", least=38, head=0.85), lambda row: operator(row.op)),
     ]
     return table(fields, rows)
 
@@ -124,7 +127,9 @@ def _optional(rows: Sequence[_Row], time: Scale) -> list[Field]:
     fields: list[Field] = []
     if any(row.op.recompute_ns for row in rows):
         recomputed = Column(f"recompute\n({time.unit})", drop=5)
-        fields.append((recomputed, lambda row: time.cell(row.op.recompute_ns) if row.op.recompute_ns else NONE))
+        fields.append(
+            (recomputed, lambda row: time.cell(row.op.recompute_ns) if row.op.recompute_ns else NONE)
+        )
     if any(_MARKS.get(row.op.flops_source, "") for row in rows):
         fields.append((Column("", "left"), lambda row: _MARKS.get(row.op.flops_source, "")))
     if any(row.letter for row in rows):
@@ -143,7 +148,12 @@ def _key(shown: Sequence[Op]) -> str:
 
 
 def _sum(rest: Sequence[Op]) -> str:
-    return f"{len(rest):,} more ({duration(sum(map(recoverable, rest)))})" if rest else ""
+    """What is left out: recoverable time, and all the time of operators of which it is not known."""
+    judged = [op.recoverable_ns for op in rest if _has_roofline(op)]
+    others = [op.time_ns for op in rest if not _has_roofline(op)]
+    more = [f"{len(judged):,} more ({duration(sum(judged))})"] if judged else []
+    more += [f"{len(others):,} of unknown roofline ({duration(sum(others))} in all)"] if others else []
+    return ", ".join(more)
 
 
 def _hint(rest: Sequence[Op], plot: Plot | None) -> str:

@@ -1,4 +1,4 @@
-"""Reports to render: plausible figures, the awkward cases, and hostile ones."""
+"""Reports to render: plausible figures without a program layer, and the awkward cases."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ LABELS = {
     "transient": ("runtime", "start of the profile"),
     "unclassified_busy": ("runtime", "busy, kind unknown"),
     "unknown": ("runtime", "unexplained"),
+    "ideal": ("program", "ideal"),
+    "memory_bound": ("program", "memory-bound"),
+    "kernel_inefficiency": ("program", "kernel inefficiency"),
+    "recompute": ("program", "recomputation"),
+    "padding": ("program", "padding"),
+    "unmodelled": ("program", "computing, no model"),
 }
 
 
@@ -136,7 +142,7 @@ def report(
     **rest: object,
 ) -> Report:
     capacity = sum(amounts.values())
-    computed = amounts.get("productive", 0)
+    computed = sum(ns for cause, ns in amounts.items() if LABELS[cause][0] == "program")
     rg = Ratio(computed / capacity, computed, capacity, "steps on the host clock", 1.0) if capacity else None
     busy = capacity - amounts.get("unknown", 0)
     fields: dict[str, object] = {
@@ -297,101 +303,8 @@ def fleet() -> Report:
     )
 
 
-HOSTILE = (
-    "[bold red]x[/] | `a` <img src=x onerror=alert(1)> ![i](http://evil/x.png) [l](javascript:x) &amp; \\|"
-    " @team #1\n# title\r\n\x1b[2J\x1b]0;pwned\x07\x9b31m\u202egnp.exe\u2066\u200b\x00\ud800"
-    " e\u0301\u0301 $x$ www.evil.example \\"
-)
-NAMES = (
-    HOSTILE,
-    "\\",
-    "||||",
-    "`",
-    "``",
-    "-->",
-    "# x",
-    "x" * 5_000,
-    "核" * 700,
-    "[/bold]",
-    ":tada:",
-    "",
-    " ",
-    "e" + "\u0301" * 300,
-    "\U000e0041\U000e0042",
-)
-
-
-def named(*names: str) -> Report:
-    """A report with the given strings wherever a string comes from the input."""
-    hostile, name = names[0], names[-1]
-    base = two_ranks()
-    quality_ = replace(
-        base.quality,
-        grade_reasons=(hostile, name),
-        unknown_names=tuple(kernel(n, n, n, 1, 1, 0.1) for n in names),
-        windows=tuple(replace(window, source=hostile, basis=name) for window in base.quality.windows),
-    )
-    ratio = Ratio(0.5, 1, 2, hostile, 0.5)
-    return replace(
-        base,
-        sources=tuple(replace(source(n), framework=n, format=n, host=n, rank=None) for n in names),
-        warnings=tuple(Warning(n, n, 2, n) for n in names),
-        devices=tuple(replace(d, name=n, source=n, uuid=n) for n in names for d in base.devices),
-        steps=tuple(replace(s, step=n, source=n) for n in names for s in base.steps),
-        collectives=tuple(
-            replace(c, name=n, group=n, matched_by=n, wait_ns={n: 1, "1": 0})
-            for n in names
-            for c in base.collectives[:2]
-        ),
-        goodput=Goodput(None, ratio, None, None, mfu=ratio, reasons={"sg": hostile, "pg": name}),
-        ledger=tuple(LedgerRow(n, n, n, 10, 0.1, n) for n in names),
-        kernels=tuple(kernel(n, n, n, 1, 10, 0.1) for n in names),
-        name_rules=tuple(NameRule(n, n, 1, 10, 0.1) for n in names),
-        quality=quality_,
-        mpg_version=hostile,
-    )
-
-
-def hostile() -> Report:
-    return named(*NAMES)
-
-
 def empty() -> Report:
     nothing = Quality("", (), (), 0, 0, 0.0, None, 0.0, 0.0, (), 0, None)
     return Report(
         (), (), (), (), (), Goodput(None, None, None, None), (), (), (), Totals(0, 0, 0, 0.0, 0), nothing
     )
-
-
-def zeros() -> Report:
-    """Everything there, everything zero, and not a number where a number may be missing."""
-    nan = float("nan")
-    flat = replace(device("a", 0, 0, (0, 0, 0, 0), kernels=0, name=None), process=None)
-    return Report(
-        sources=(Source("a", "pytorch", "", 0),),
-        warnings=(Warning("no_steps", ""),),
-        devices=(flat, replace(flat, rank=None)),
-        steps=(Step("a", 0, 0, 0, 0, 0, 0, 0, 0),),
-        collectives=(
-            Collective(0, "", None, None, "", 0, {}, 0, 0),
-            Collective(1, "", None, None, "order", 0, {"0": 0, "1": 0}, 0, 0),
-        ),
-        goodput=Goodput(None, Ratio(nan, 0, 0, "", nan), None, None, rg_min=nan),
-        ledger=ledger({"productive": 0, "unknown": 0}),
-        kernels=(kernel("", "", "", 0, 0, nan),),
-        name_rules=(NameRule("", "", 0, 0, nan),),
-        totals=Totals(0, 0, 0, 0.0, 0),
-        quality=quality((Window("a", "", 0, 0, 0, 0, 0, 0),), ""),
-    )
-
-
-ALL = {
-    "single": single,
-    "two_ranks": two_ranks,
-    "bounds": bounds,
-    "no_steps": no_steps,
-    "fleet": fleet,
-    "hostile": hostile,
-    "empty": empty,
-    "zeros": zeros,
-}

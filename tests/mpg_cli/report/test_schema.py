@@ -9,7 +9,7 @@ import pytest
 from mpg_cli.report import json, model
 from mpg_cli.report.descriptions import DESCRIPTIONS
 from mpg_cli.report.schema import json_schema
-from tests.mpg_cli.report import reports
+from tests.mpg_cli.report import reports, samples
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -54,10 +54,10 @@ def parts(value: Any, shape: Shape, at: str) -> list[tuple[Any, Shape, str]]:
     return [*missing, *((item, fields.get(key, other), f"{at}.{key}") for key, item in value.items())]
 
 
-@pytest.mark.parametrize("name", [name for name in reports.ALL if name != "zeros"])
+@pytest.mark.parametrize("name", [name for name in samples.ALL if name != "zeros"])
 def test_reports_conform(name: str) -> None:
     schema = json_schema()
-    assert problems(orjson.loads(json.render(reports.ALL[name]())), schema, schema["$defs"]) == []
+    assert problems(orjson.loads(json.render(samples.ALL[name]())), schema, schema["$defs"]) == []
 
 
 @pytest.mark.parametrize(
