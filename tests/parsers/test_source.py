@@ -196,7 +196,7 @@ def test_an_empty_folder_beside_a_full_one_is_a_notice(work: Path) -> None:
     (work / "empty").mkdir()
     expansion = expand(["empty", "z"])
     assert names(expansion) == ["z"]
-    assert [n.message for n in expansion.notices] == ["not read: empty: no files in this folder"]
+    assert [n.message for n in expansion.notices] == ["not read: no files in this folder"]
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
