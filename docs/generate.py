@@ -6,6 +6,7 @@ of REGIONS. With --check nothing is written, and the status is 1 if a file is no
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -20,18 +21,26 @@ from typer.main import get_command
 import mpg_cli.__main__
 from mpg_cli import cache, config
 from mpg_cli.cli import app
+from mpg_cli.goodput.models import inductor, registry
 from mpg_cli.goodput.quality import WARNING_GRADES
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.report.schema import json_schema
+from mpg_parsers import containers, paths, streams
+from mpg_parsers.chrome import blocks, reader, repair
+from mpg_parsers.kineto import frames
 from mpg_parsers.tables import TABLES
 
 if TYPE_CHECKING:
+    import types
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("README.md", "docs/metrics.md", "docs/formats.md", "docs/schema.md", "docs/cli.md")
+FILES = (
+    "README.md", "docs/metrics.md", "docs/models.md", "docs/formats.md", "docs/schema.md", "docs/cli.md",
+)  # fmt: skip
 REGION = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 DEMO = ("analyze", "fixtures/train_2rank", "--format", "rich", "--width", "100")
+YEAR_NS = 365.25 * 86_400 * 1e9
 
 
 def commands() -> str:
@@ -90,6 +99,61 @@ def cache_limits() -> str:
         f"- The folder holds at most {limit} GiB (`cache.limit`); the entries used longest ago go first.\n"
         f"- What an interrupted run left behind is removed after {days:g} day.\n"
     )
+
+
+def limits() -> str:
+    """The bounds on what a file may ask for."""
+    rows = (
+        ("one event that is still open", f"{_mib(reader.MAX_PENDING)}; a longer one counts as damaged"),
+        ("a stretch without the end of an event", _mib(blocks.MAX_BLOCK)),
+        (
+            "metadata before the events, and after them",
+            f"{_mib(blocks.MAX_HEAD)} and {_mib(reader.MAX_TAIL)}",
+        ),
+        (
+            "an event that is repaired",
+            f"{repair.MAX_LENGTH >> 10} KiB, {repair.MAX_DEPTH} levels, {repair.MAX_READINGS} readings tried",
+        ),
+        ("files in a folder or archive", f"{paths.MAX_FILES:,}".replace(",", " ")),
+        ("the directory of an archive, or one header in it", _mib(containers.MAX_DIRECTORY)),
+        (
+            "levels of gzip",
+            f"{streams.GZIP_LEVELS}; archives inside archives are skipped with a warning",
+        ),
+        ("times", f"within ±2^62 ns, about {frames.NS_LIMIT / YEAR_NS:.0f} years"),
+    )
+    return table(("what", "at most"), rows)
+
+
+def _mib(size: int) -> str:
+    return f"{size >> 20} MiB"
+
+
+def hardware() -> str:
+    """The chips of the catalogue, as `mpg hardware` lists them."""
+    return f"```console\n$ mpg hardware\n{run_mpg('hardware').rstrip()}\n```\n"
+
+
+def models() -> str:
+    """What the models count, in their own words, and the operators they are of."""
+    return "\n".join(_family(family) for family in (*registry.FAMILIES, inductor))
+
+
+def _family(family: types.ModuleType) -> str:
+    title = family.__name__.rpartition(".")[2]
+    patterns = [f"`{pattern.pattern}`" for pattern, _ in getattr(family, "PATTERNS", ())]
+    by_package: dict[str, list[str]] = {}
+    for name in sorted(getattr(family, "OPS", ())):
+        package, _, operator = name.rpartition("::")
+        by_package.setdefault(package, []).append(f"`{operator}`")
+    lines = [f"`{package}::` {', '.join(names)}" for package, names in by_package.items()]
+    lines += [f"names that match {', '.join(patterns)}"] if patterns else []
+    operators = "\n".join(_wrapped(f"- {line}") for line in lines)
+    return f"### {title}\n\n{inspect.cleandoc(family.__doc__ or '')}\n\n{operators}\n"
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, 110, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def causes() -> str:
@@ -160,7 +224,7 @@ def _type(shape: dict[str, Any]) -> str:
 
 def demo_report() -> str:
     """The first screen of the report on the demo fixture, on a terminal of 100 columns."""
-    text = run_mpg(*DEMO).partition("\nDevices")[0]
+    text = run_mpg(*DEMO).partition("\nSteps")[0]
     return f"```console\n$ mpg {' '.join(DEMO)}\n{text.rstrip()}\n…\n```\n"
 
 
@@ -185,6 +249,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     "environment": environment,
     "statuses": statuses,
     "cache-limits": cache_limits,
+    "limits": limits,
+    "hardware": hardware,
+    "models": models,
     "causes": causes,
     "grades": grades,
     "tables": tables,

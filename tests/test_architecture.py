@@ -36,13 +36,14 @@ RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
     ("mpg_parsers", ("mpg_parsers",), {"polars", "pyarrow", "msgspec", "isal"}),
     ("mpg_cli.messages", ("mpg_parsers.errors",), set()),
     ("mpg_cli.report", ("mpg_cli.report",), {"rich", "orjson", "msgspec"}),
-    ("mpg_cli.hardware", ("mpg_cli.hardware", *LEAVES), set()),
+    ("mpg_cli.hardware", ("mpg_cli.hardware", "mpg_parsers.errors"), set()),
     ("mpg_cli.goodput.taxonomy", LEAVES, set()),
     ("mpg_cli.goodput.intervals", (), {"polars"}),
+    ("mpg_cli.goodput.models", ("mpg_cli.goodput.models", "mpg_parsers.errors"), {"orjson"}),
     (
         "mpg_cli.goodput",
         ("mpg_cli.goodput", "mpg_cli.hardware", "mpg_cli.store", *LEAVES),
-        {"polars", "orjson"},
+        {"polars"},
     ),
     ("mpg_cli.store", LEAVES, None),
     ("mpg_cli.cache", ("mpg_cli.store", *LEAVES), set()),
@@ -104,6 +105,13 @@ def test_nobody_imports_the_command_line() -> None:
         ("mpg_cli.report.json", "mpg_cli.store.Dataset"),
         ("mpg_cli.goodput.ledger", "mpg_cli.report.model"),
         ("mpg_cli.goodput.ledger", "mpg_cli.commands"),
+        ("mpg_cli.goodput.judging", "mpg_cli.report.model"),
+        ("mpg_cli.goodput.judging", "mpg_cli.config"),
+        ("mpg_cli.goodput.judging", "mpg_cli.ratios"),
+        ("mpg_cli.goodput.models.gemm", "polars"),
+        ("mpg_cli.goodput.models.gemm", "mpg_cli.hardware"),
+        ("mpg_cli.hardware.catalogue", "polars"),
+        ("mpg_cli.hardware.catalogue", "mpg_cli.goodput.models"),
         ("mpg_cli.analysis", "numpy"),
     ],
 )
@@ -123,9 +131,30 @@ def test_the_command_line_loads_nothing_heavy() -> None:
     assert python(code).strip() == "[]"
 
 
-def test_help_is_instant_and_loads_nothing_heavy() -> None:
+def test_the_catalogue_loads_nothing_heavy() -> None:
     code = (
-        "from mpg_cli.__main__ import main; status = main(['--help']); "
+        f"import mpg_cli.hardware; mpg_cli.hardware.load(); print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    assert python(code).strip() == "[]"
+
+
+def test_pyarrow_is_loaded_only_where_a_dataset_is_written() -> None:
+    importers = [
+        module for module, path in MODULES.items() if any(within(n, ("pyarrow",)) for n in imports(path))
+    ]
+    assert importers == ["mpg_cli.store"]
+    trace = ROOT / "fixtures/micro/basic.json"
+    code = (
+        f"from mpg_cli.__main__ import main; status = main(['analyze', {str(trace)!r}, '--quiet']); "
+        "print('\\n', 'pyarrow' in sys.modules, status)"
+    )
+    assert python(code).endswith(" False 0\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["analyze", "--help"], ["hardware", "--help"]])
+def test_help_is_instant_and_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        f"from mpg_cli.__main__ import main; status = main({arguments!r}); "
         f"print([m for m in {HEAVY!r} if m in sys.modules], status)"
     )
     times = []

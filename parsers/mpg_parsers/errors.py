@@ -1,9 +1,9 @@
 """What can be wrong with an input, as errors (no figures) and notices (figures, with a caveat).
 
-    MpgError                 anything a user can act on; has a hint and an exit status
-    ├── UsageError           2: the command line or the configuration
-    ├── InputError           3: a file; has a kind (see KINDS), a path and, where known, a place in it
-    └── UndecidedError       4: the question cannot be answered from what was given
+MpgError                 anything a user can act on; has a hint and an exit status
+├── UsageError           2: the command line or the configuration
+├── InputError           3: a file; has a kind (see KINDS), a path and, where known, a place in it
+└── UndecidedError       4: the question cannot be answered from what was given
 """
 
 from __future__ import annotations

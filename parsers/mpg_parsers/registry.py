@@ -99,7 +99,9 @@ def _refuse_empty(source: Source) -> NoReturn:
     with source.open() as stream:
         stream.read(1)
         if stream.truncated:
-            raise InputError("truncated_input", source.path, f"{stream.truncated}: nothing is left", hint=hint)
+            raise InputError(
+                "truncated_input", source.path, f"{stream.truncated}: nothing is left", hint=hint
+            )
     raise InputError("empty_input", source.path, "the file is empty (0 bytes)", hint=hint)
 
 

@@ -59,6 +59,7 @@ def _split(part: str) -> tuple[str, str]:
     return "\n".join(lines[: end + 1]), "\n".join(lines[end + 1 :]).rstrip()
 
 
-def traces(path: Path) -> dict[str, str]:
-    """The example files of a document: blocks that begin with ```json trace NAME."""
-    return {block.info[2]: block.text for block in blocks(path) if block.info[:2] == ("json", "trace")}
+def examples(path: Path) -> dict[str, str]:
+    """The example files of a document: blocks that begin with ```json trace NAME or ```toml settings NAME."""
+    kinds = (("json", "trace"), ("toml", "settings"))
+    return {block.info[2]: block.text for block in blocks(path) if block.info[:2] in kinds}

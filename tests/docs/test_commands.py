@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.markdown import FILES, ROOT, Command, commands, traces
+from tests.docs.markdown import FILES, ROOT, Command, commands, examples
 
 # first words of commands that are not run here, and why
 NOT_RUN = {
@@ -28,10 +28,10 @@ def is_run(command: Command) -> bool:
 
 @pytest.fixture(params=FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def document(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A document; the current folder holds the fixtures and the document's example traces."""
+    """A document; the current folder holds the fixtures and the document's example files."""
     path: Path = request.param
     shutil.copytree(ROOT / "fixtures", tmp_path / "work/fixtures", ignore=shutil.ignore_patterns("*.py*"))
-    for name, text in traces(path).items():
+    for name, text in examples(path).items():
         (tmp_path / "work" / name).write_text(text, encoding="utf-8")
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs import generate
-from mpg_cli import config
+from mpg_cli import config, hardware
 from mpg_cli.commands import STRICT
 from mpg_cli.config import KEYS, Settings
+from mpg_cli.goodput.models import Models, declared, registry
+from mpg_cli.goodput.taxonomy import load_taxonomy
+from mpg_cli.hardware import entries
 from mpg_parsers.errors import ERROR_KINDS
 from tests.docs.markdown import FILES, ROOT, blocks
 
@@ -57,24 +60,31 @@ def test_links(path: Path) -> None:
             assert anchor in anchors(linked), target
 
 
-def kinds_in_code(function: str) -> Iterator[str]:
-    """The literal first arguments of all calls of `function` in the two packages."""
-    for path in [*(ROOT / "mpg_cli").rglob("*.py"), *(ROOT / "parsers/mpg_parsers").rglob("*.py")]:
+def kinds_in_code(function: str, within: str = "") -> Iterator[str]:
+    """The literal first arguments of all calls of `function` in the two packages, or in one file of them."""
+    files = [*(ROOT / "mpg_cli").rglob("*.py"), *(ROOT / "parsers/mpg_parsers").rglob("*.py")]
+    for path in [ROOT / within] if within else files:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(ast.Name(name), [ast.Constant(str(kind)), *_]) if name == function:
                     yield kind
 
 
+def warnings_in_code() -> set[str]:
+    """The kinds of all notices; what is an error of a single source is a notice beside other sources."""
+    return {*kinds_in_code("Notice"), *kinds_in_code("InputError", "mpg_cli/analysis.py")}
+
+
 def test_every_warning_is_explained() -> None:
     text = (ROOT / "docs/metrics.md").read_text()
-    kinds = set(kinds_in_code("Notice"))
-    assert len(kinds) >= 10
+    kinds = warnings_in_code()
+    assert {"no_device_activity", "above_peak"} <= kinds
+    assert len(kinds) >= 15
     assert [kind for kind in sorted(kinds) if f"| `{kind}` |" not in text] == []
 
 
 def test_the_warnings_that_strict_refuses_are_marked() -> None:
-    kinds = set(kinds_in_code("Notice"))
+    kinds = warnings_in_code()
     rows = re.findall(r"^\| `(\w+)` \| (\* )?\S", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
     marked = {kind: bool(mark) for kind, mark in rows if kind in kinds}
     assert marked == {kind: kind in STRICT for kind in kinds}
@@ -85,6 +95,28 @@ def test_every_error_is_explained() -> None:
     used = set(kinds_in_code("InputError"))
     assert used <= set(ERROR_KINDS)
     assert [kind for kind in sorted(used) if f"| `{kind}` |" not in text] == []
+
+
+def test_every_key_of_models_and_chips_is_explained() -> None:
+    text = (ROOT / "docs/metrics.md").read_text()
+    for title, keys in (("### Declaring a model", declared.KEYS), ("### The chip", entries.KEYS)):
+        section = text.partition(f"\n{title}\n")[2].partition("\n### ")[0]
+        rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
+        assert sorted(re.findall(r"\w+", " ".join(rows))) == sorted(keys)
+
+
+def test_every_cause_of_the_program_layer_is_explained() -> None:
+    section = (ROOT / "docs/metrics.md").read_text().partition("\n## Program Goodput\n")[2]
+    rows = re.findall(r"^\| `(\w+)` \|", section.partition("\n### ")[0], re.MULTILINE)
+    causes = load_taxonomy().causes.values()
+    assert {*rows, "productive"} == {cause.id for cause in causes if cause.layer == "program"}
+
+
+def test_every_shipped_model_is_listed() -> None:
+    text = (ROOT / "docs/models.md").read_text()
+    operators = [name.rpartition("::")[2] for name in registry.MODELS]
+    assert len(operators) > 300
+    assert [name for name in operators if f"`{name}`" not in text] == []
 
 
 def test_the_readme_names_every_dependency_and_every_page() -> None:
@@ -109,4 +141,10 @@ def test_the_settings_shown_are_all_there_are(tmp_path: Path, monkeypatch: pytes
         monkeypatch.delenv(variable, raising=False)
     loaded = config.load(None, {})
     assert loaded.name_rules
-    assert replace(loaded, name_rules=(), step_regex=None, cache_dir=None) == Settings()
+    assert Models.load(loaded.models).declared
+    assert hardware.load(loaded.chips).chips[0].name == loaded.chips[0]["name"]
+    shown_as_examples = {
+        "step_regex": None, "cache_dir": None, "chip": None, "useful_tokens": None, "flops_per_step": None,
+        "name_rules": (), "models": (), "chips": (),
+    }  # fmt: skip
+    assert replace(loaded, **shown_as_examples) == Settings()

@@ -1,4 +1,7 @@
-"""Every worked example of docs/metrics.md, computed: ```json trace NAME, then ```json report ARGUMENTS."""
+"""Every worked example of docs/metrics.md, computed: ```json trace NAME, then ```json report ARGUMENTS.
+
+A settings file for an example is a block ```toml settings NAME.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 
 from mpg_cli.__main__ import main
-from tests.docs.markdown import ROOT, Block, blocks, traces
+from tests.docs.markdown import ROOT, Block, blocks, examples
 
 METRICS = ROOT / "docs/metrics.md"
 REPORTS = [block for block in blocks(METRICS) if block.info[:2] == ("json", "report")]
@@ -18,7 +21,7 @@ REPORTS = [block for block in blocks(METRICS) if block.info[:2] == ("json", "rep
 def test_there_are_examples() -> None:
     assert len(REPORTS) >= 10
     used = {word for block in REPORTS for word in block.info[2:]}
-    assert traces(METRICS).keys() <= used
+    assert examples(METRICS).keys() <= used
 
 
 @pytest.mark.parametrize("block", REPORTS, ids=lambda block: block.place)
@@ -26,7 +29,7 @@ def test_the_report_has_the_figures_of_the_example(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in traces(METRICS).items():
+    for name, text in examples(METRICS).items():
         Path(name).write_text(text, encoding="utf-8")
     assert main(["analyze", *block.info[2:], "--no-cache", "--quiet", "-o", "report.json"]) == 0
     shown = json.loads(block.text)
