@@ -26,6 +26,11 @@ venv/bin/mpg analyze traces --quiet --output report.json
 venv/bin/mpg schema >tables.txt
 venv/bin/mpg schema report >schema.json
 grep -q '^device_ops: ' tables.txt
+venv/bin/mpg ingest traces --quiet --output dataset
+venv/bin/mpg report dataset --quiet --output again.json
+cmp report.json again.json
+venv/bin/mpg hardware "H100 SXM" >chip.txt
+grep -q 'bf16' chip.txt
 venv/bin/python - <<'END'
 import json
 
