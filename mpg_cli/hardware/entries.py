@@ -19,7 +19,8 @@ KEYS = (
     *("interconnect", "source", "sources", "note"),
 )
 _UNITS: tuple[Unit, ...] = ("matrix", "vector")
-_LARGEST = Decimal(10**9)
+_LARGEST = Decimal(10**6)  # TFLOP/s or GB/s; rates per second then fit 64 bits, and so do times at them
+_SMALLEST = Decimal("0.001")
 _FINEST = -9  # decimals: rates per second stay integers
 
 
@@ -156,10 +157,10 @@ def _figure(value: object, where: str) -> Decimal:
     except InvalidOperation:
         figure = Decimal("NaN")
     exponent = figure.as_tuple().exponent
-    if not (isinstance(exponent, int) and exponent >= _FINEST and 0 < figure <= _LARGEST) or isinstance(
+    if not (isinstance(exponent, int) and exponent >= _FINEST and _SMALLEST <= figure <= _LARGEST) or isinstance(
         value, bool
     ):
-        raise UsageError(f"{where}: expected a number above zero with at most 9 decimals, got {value!r}")
+        raise UsageError(f"{where}: expected a number from 0.001 to 1000000 with at most 9 decimals, got {value!r}")
     return figure
 
 
