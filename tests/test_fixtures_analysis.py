@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ def ledger(report: dict[str, Any]) -> dict[str, int]:
     return {row["cause"]: row["chip_ns"] for row in report["ledger"]}
 
 
+def runtime(report: dict[str, Any]) -> dict[str, int]:
+    """The ledger with the program layer in one row."""
+    rows = {row["cause"]: row["chip_ns"] for row in report["ledger"] if row["layer"] != "program"}
+    computing = sum(row["chip_ns"] for row in report["ledger"] if row["layer"] == "program")
+    return rows | ({"productive": computing} if computing else {})
+
+
 # -------------------------------------------------------------------------------------------- train_2rank
 
 
@@ -54,10 +62,10 @@ def test_windows() -> None:
 
 def test_ledger_of_both_and_of_each() -> None:
     truth = [rank["window_ledger"] for rank in TRUTH["ranks"]]
-    assert ledger(train()) == {cause: sum(rank[cause] for rank in truth) for cause in truth[0]}
+    assert runtime(train()) == {cause: sum(rank[cause] for rank in truth) for cause in truth[0]}
     for rank in (0, 1):
         alone = analyze(TRAIN / f"rank{rank}.pt.trace.json.gz").report
-        assert ledger(alone) == truth[rank]
+        assert runtime(alone) == truth[rank]
         assert (
             sum(ledger(alone).values()) == alone["totals"]["capacity_ns"] == TRUTH["ranks"][rank]["window_ns"]
         )
@@ -68,6 +76,76 @@ def test_runtime_goodput() -> None:
     assert rg["numerator_ns"] == sum(rank["window_ledger"]["productive"] for rank in TRUTH["ranks"])
     assert rg["denominator_ns"] == sum(rank["window_ns"] for rank in TRUTH["ranks"])
     assert rg["value"] == rg["numerator_ns"] / rg["denominator_ns"]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_program_goodput(rank: int) -> None:
+    """The useful FLOPs at peak, as planted, and what the kernels take beyond them."""
+    truth = TRUTH["ranks"][rank]
+    report = analyze(TRAIN / f"rank{rank}.pt.trace.json.gz").report
+    pg, mfu = report["goodput"]["pg"], report["goodput"]["mfu"]
+    assert abs(pg["numerator_ns"] - truth["program"]["ideal_ns"]) <= 1
+    assert pg["denominator_ns"] == truth["window_ledger"]["productive"]
+    assert (mfu["numerator_ns"], mfu["denominator_ns"]) == (pg["numerator_ns"], truth["window_ns"])
+    assert report["goodput"]["hfu"] == mfu  # nothing is recomputed
+    assert (pg["basis"], pg["coverage"]) == ("bf16 peak of H100 SXM", 1.0)
+    assert {row["cause"] for row in report["ledger"] if row["layer"] == "program"} == {
+        "ideal",
+        "memory_bound",
+        "kernel_inefficiency",
+    }
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_operators(rank: int) -> None:
+    truth = TRUTH["ranks"][rank]["program"]
+    report = analyze(TRAIN / f"rank{rank}.pt.trace.json.gz").report
+    calls: Counter[str] = Counter()
+    for row in report["ops"]:
+        calls[row["op"]] += row["count"]
+    assert calls == truth["calls"]
+    assert sum(row["flops"] for row in report["ops"]) == truth["matrix_flops"]
+    assert report["unmodelled"] == []
+
+
+def test_only_the_optimizer_that_was_launched_before_the_profile_is_inferred() -> None:
+    """One of its kernels runs on into the first step of each rank."""
+    quality = train()["quality"]
+    assert 0.99 < quality["linked_coverage"] < quality["shape_coverage"] == 1
+    (adam,) = [row for row in train()["ops"] if row["op"] == "aten::_fused_adamw_"]
+    assert (adam["kernels"], adam["count"], adam["flops"], adam["bytes"]) == (18, 16, 0, None)
+    assert "bytes_unknown" in [warning["kind"] for warning in train()["warnings"]]
+
+
+def test_both_ranks_together() -> None:
+    goodput = train()["goodput"]
+    ideal = sum(rank["program"]["ideal_ns"] for rank in TRUTH["ranks"])
+    assert abs(goodput["pg"]["numerator_ns"] - ideal) <= 2
+    assert goodput["mfu"]["denominator_ns"] == sum(rank["window_ns"] for rank in TRUTH["ranks"])
+    assert goodput["mfu"]["value"] == pytest.approx(goodput["rg"]["value"] * goodput["pg"]["value"])
+
+
+@pytest.mark.parametrize("basis", ["roofline", "achievable"])
+def test_the_basis_moves_pg_alone(basis: str) -> None:
+    other = train("--pg-basis", basis)
+    assert other["goodput"]["pg"]["numerator_ns"] > train()["goodput"]["pg"]["numerator_ns"]
+    assert other["goodput"]["mfu"] == train()["goodput"]["mfu"]
+    assert runtime(other) == runtime(train())
+
+
+def test_padding_is_taken_from_the_useful_flops() -> None:
+    half = train("--useful-tokens", "0.5")
+    whole = train()["goodput"]["pg"]["numerator_ns"]
+    assert abs(half["goodput"]["pg"]["numerator_ns"] - whole / 2) <= 1
+    assert abs(ledger(half)["padding"] - whole / 2) <= 1
+    assert half["goodput"]["hfu"] == train()["goodput"]["hfu"]
+
+
+def test_declared_flops_per_step_agree_with_the_models() -> None:
+    truth = [rank["program"]["matrix_flops"] for rank in TRUTH["ranks"]]
+    declared = train("--flops-per-step", str(sum(truth) / 8))["goodput"]
+    assert declared["pg"]["value"] == pytest.approx(train()["goodput"]["pg"]["value"], rel=1e-6)
+    assert (declared["hfu"], declared["pg"]["basis"]) == (None, "declared FLOPs, bf16 peak of H100 SXM")
 
 
 def test_collectives() -> None:
@@ -112,7 +190,11 @@ def test_the_view_of_the_fleet_paper_changes_no_amount() -> None:
     assert ledger(other) == ledger(train())
     assert other["totals"] == train()["totals"]
     moved = ledger(other)["communication"]
-    assert other["goodput"]["rg"]["numerator_ns"] == train()["goodput"]["rg"]["numerator_ns"] + moved
+    here, there = train()["goodput"], other["goodput"]
+    assert there["rg"]["numerator_ns"] == here["rg"]["numerator_ns"] + moved
+    assert there["pg"]["denominator_ns"] == here["pg"]["denominator_ns"] + moved
+    assert there["pg"]["numerator_ns"] == here["pg"]["numerator_ns"]
+    assert (there["mfu"], there["hfu"]) == (here["mfu"], here["hfu"])
 
 
 # -------------------------------------------------------------------------------------------------- micro

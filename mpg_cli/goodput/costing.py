@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mpg_cli.goodput.models import parse
+from mpg_cli.goodput.models import Call, parse
 from mpg_cli.goodput.models.convolution import GRADIENTS, known_outputs, with_output
 from mpg_cli.goodput.operators import CALL
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping
 
-    from mpg_cli.goodput.models import Call, Cost, Models
+    from mpg_cli.goodput.models import Cost, Models
     from mpg_cli.goodput.operators import Operators
 
+DECLARED = "declared"  # the model's name, see models.declared
+NO_SHAPES = Call((), complete=False)
 FORWARD_CONVOLUTION = re.compile(r"convolution(?!.*backward)")
 SCHEMA = {
     "cost": pl.UInt32, "call": pl.UInt32, "flops": pl.Int64, "bytes": pl.Int64,
-    "dtype": pl.String, "unit": pl.String, "model": pl.String,
+    "dtype": pl.String, "unit": pl.String, "model": pl.String, "exact": pl.Boolean,
 }  # fmt: skip
 
 
@@ -31,6 +33,7 @@ class Costs:
     """table: the distinct costs (SCHEMA); `of` tells an operator's cost by its row."""
 
     calls: array[int]  # the call of each row
+    names: list[str]  # of the calls
     found: list[tuple[int, Cost]] = field(default_factory=list)
     by_call: dict[int, int] = field(default_factory=dict)
     by_row: dict[int, int] = field(default_factory=dict)  # of operators whose call alone does not tell
@@ -45,6 +48,20 @@ class Costs:
         number = self.by_call.get(self.calls[row])
         return self.by_row.get(row) if number is None else number
 
+    def declared(self, row: int) -> bool:
+        """Whether the user declared what the operator costs."""
+        number = self.of(row)
+        return number is not None and self.found[number][1].model == DECLARED
+
+    @property
+    def any_declared(self) -> bool:
+        """Whether the user declared the cost of any operator that there is."""
+        return any(cost.model == DECLARED for _, cost in self.found)
+
+    def name(self, row: int) -> str:
+        """The operator's name."""
+        return self.names[self.calls[row]]
+
     def flops(self, row: int) -> int:
         """FLOPs of the operator, 0 without a cost."""
         number = self.of(row)
@@ -53,7 +70,7 @@ class Costs:
     def table(self) -> pl.DataFrame:
         """The distinct costs."""
         rows = [
-            (number, call, cost.flops, cost.bytes, cost.dtype, cost.unit, cost.model)
+            (number, call, cost.flops, cost.bytes, cost.dtype, cost.unit, cost.model, cost.exact)
             for number, (call, cost) in enumerate(self.found)
         ]
         return pl.DataFrame(rows, schema=SCHEMA, orient="row")
@@ -67,7 +84,7 @@ def find_costs(
     annotations: source, start_ns, end_ns, name of the host ranges that tell about a batch; kernels: row (operator
     around the launch), name. Both serve the operators whose arguments do not tell enough.
     """
-    costs = Costs(operators.column("call"))
+    costs = Costs(operators.column("call"), operators.calls["name"].to_list())
     calls = _calls(operators.calls, models)
     costs.by_call = {
         index: costs.add(index, found)
@@ -82,11 +99,15 @@ def find_costs(
 
 
 def _calls(distinct: pl.DataFrame, models: Models) -> dict[int, tuple[str, Call]]:
-    """The calls that have a model and recorded shapes; of convolutions with the size of the output, where known."""
+    """The calls that have a model and recorded shapes; of convolutions with the size of the output, where known.
+
+    What a user declares may need no shapes.
+    """
     parsed = {
         index: (name, call)
         for index, name, *texts in distinct.select("call", *CALL).iter_rows()
-        if (models.has_model(name) or name in GRADIENTS) and (call := parse(*texts)) is not None
+        if models.has_model(name) or name in GRADIENTS
+        if (call := parse(*texts) or (NO_SHAPES if name in models.declared else None)) is not None
     }
     outputs = known_outputs(parsed.values())
     return {

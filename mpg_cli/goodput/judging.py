@@ -7,23 +7,33 @@ unmodelled, so that they are never averaged in.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mpg_cli.goodput import intervals, ledger, operator_tables, operators, pricing, program
+from mpg_cli.goodput import (
+    above_peak,
+    caveats,
+    flops_per_step,
+    intervals,
+    ledger,
+    operator_tables,
+    operators,
+    pricing,
+    program,
+)
 from mpg_cli.goodput.costing import batch_annotations
-from mpg_cli.goodput.operator_tables import KEY
 from mpg_cli.hardware import Catalogue, Chip, dtype_name
-from mpg_parsers.errors import Notice, UndecidedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mpg_cli.goodput.activity import Activity
     from mpg_cli.goodput.models import Models
     from mpg_cli.store import Dataset
+    from mpg_parsers.errors import Notice
 
 COVERAGE_NEEDED = 0.90
 
@@ -48,7 +58,10 @@ class Judged:
 
     rows: subject, cause, chip_ns, … to put under `productive`, None where there is nothing to split; ops, unmodelled:
     tables for the report; coverage: share of compute time with a model, linked_coverage without inferred ones; reason:
-    why PG is null, "" if it is not; ceilings: (chip, operand type, peak TFLOP/s, GB/s or None) of each kind of chip.
+    why PG is null, "" if it is not; ideal_ns: of the useful FLOPs by the basis, the numerator of PG, which covers
+    basis_coverage; mfu_ns, hfu_ns: the time that the useful FLOPs, and all of them, take at the chips' peak, whatever
+    the basis (hfu_ns None: not known); basis, peak_basis: of PG, of MFU and HFU; ceilings: (chip, operand type, peak
+    TFLOP/s, GB/s or None) of each kind of chip.
     """
 
     rows: pl.DataFrame | None
@@ -57,38 +70,35 @@ class Judged:
     unmodelled: pl.DataFrame
     coverage: float | None = None
     linked_coverage: float | None = None
+    basis_coverage: float | None = None
     ideal_ns: int = 0
-    hardware_ideal_ns: int = 0
+    mfu_ns: int = 0
+    hfu_ns: int | None = None
     basis: str = ""
+    peak_basis: str = ""
     ceilings: tuple[tuple[str, str, float, float | None], ...] = ()
     notices: tuple[Notice, ...] = field(default=())
 
 
-def judge(
-    dataset: Dataset, loaded: Activity, spans: pl.DataFrame, steps: int, options: ProgramOptions
-) -> Judged:
-    """The program layer of all devices over their windows (spans: subject, start_ns, end_ns)."""
+def judge(dataset: Dataset, loaded: Activity, spans: pl.DataFrame, options: ProgramOptions) -> Judged:
+    """The program layer of all devices over their windows (spans: subject, start_ns, end_ns, steps).
+
+    Raises UndecidedError, UsageError: see flops_per_step.
+    """
     chips, reason = find_chips(dataset, loaded, options)
     if len(chips) < loaded.subjects.height:
         return _nothing(reason)
     if options.flops_per_step is not None:
-        return _declared(loaded, spans, steps, chips, options)
+        return _declared(loaded, spans, chips, options, options.flops_per_step)
+    if reason := _no_figure(chips.values(), options.basis):
+        return _nothing(reason)
     nested = operators.load(dataset)
     annotations = batch_annotations(dataset.scan("host_events"))
     priced = pricing.price(loaded.ops, nested, annotations, chips, options.models, options.basis)
-    inside = _inside(_with_names(priced), spans)
-    if not inside["ideal_ps"].is_not_null().any():
+    inside = above_peak.mark(_inside(_with_names(priced), spans), chips)
+    if not inside["dur_ns"].sum() or not inside["peak_ps"].is_not_null().any():
         return _nothing(_why_nothing(inside, nested), operator_tables.unmodelled(inside))
-    faults = above_peak(inside)
-    kept = inside.with_columns(
-        pl.when(pl.struct(KEY).is_in(faults.select(pl.struct(KEY)).to_series().implode()))
-        .then(None)
-        .otherwise(pl.col(name))
-        .alias(name)
-        for name in ("ideal_ps", "roofline_ps")
-    )
-    account = program.account(kept)
-    return _judged(account, kept, faults, chips, options)
+    return _judged(inside, chips, options)
 
 
 def find_chips(dataset: Dataset, loaded: Activity, options: ProgramOptions) -> tuple[dict[int, Chip], str]:
@@ -119,6 +129,20 @@ def find_chips(dataset: Dataset, loaded: Activity, options: ProgramOptions) -> t
     return chips, reason
 
 
+def _no_figure(chips: Iterable[Chip], basis: str) -> str:
+    """Why a basis cannot be used, "" if it can."""
+    if basis == "peak":
+        return ""
+    missing = {
+        chip.name
+        for chip in chips
+        if (chip.bytes_per_second is None if basis == "roofline" else not chip.measured)
+    }
+    what = "memory bandwidth" if basis == "roofline" else "sustained rate"
+    names = ", ".join(sorted(missing))
+    return f"no {what} of {names} is sourced, which --pg-basis {basis} needs" if missing else ""
+
+
 def _nothing(reason: str, unmodelled: pl.DataFrame | None = None) -> Judged:
     empty = pl.DataFrame()
     return Judged(None, reason, empty, empty if unmodelled is None else unmodelled)
@@ -142,12 +166,12 @@ def _inside(kernels: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     times = ("ideal_ps", "roofline_ps")
     return cut.with_columns(
         *((pl.col(name) * part).alias(name) for name in ("flops", "bytes", "peak_ps", "bytes_ps")),
-        *((pl.col(name) * part).round().cast(pl.Int64).alias(name) for name in times),
+        *(pricing.picoseconds(pl.col(name) * part).alias(name) for name in times),
     )
 
 
 def _why_nothing(inside: pl.DataFrame, nested: operators.Operators) -> str:
-    if inside.is_empty():
+    if not inside["dur_ns"].sum():
         return "no computing in the window"
     if nested.ops.is_empty():
         return "the trace holds no operators: profile with ProfilerActivity.CPU and record_shapes=True"
@@ -158,77 +182,44 @@ def _why_nothing(inside: pl.DataFrame, nested: operators.Operators) -> str:
     return "no operator that ran has a model"
 
 
-def above_peak(inside: pl.DataFrame) -> pl.DataFrame:
-    """Operators (KEY) whose FLOPs would need more than peak speed: KEY, subject, time_ns, ideal_ns, names (of kernels).
-
-    A duration is only as fine as the clock: it may have been shorter by less than one tick of it.
-    """
-    tick = 1000 if (inside["dur_ns"] % 1000 == 0).all() else 1
-    sums = inside.filter(pl.col("peak_ps") > 0).group_by(KEY).agg(
-        pl.col("subject").first(),
-        time_ns=pl.col("dur_ns").sum(),
-        slack_ns=pl.len() * tick,
-        ideal_ns=pl.col("peak_ps").sum() / 1000,
-        names=pl.col("name").cast(pl.String).unique(),
-    )  # fmt: skip
-    return sums.filter(pl.col("ideal_ns") > pl.col("time_ns") + pl.col("slack_ns")).sort(
-        "time_ns", descending=True
-    )
-
-
-def _likely_reason(names: list[str], dtypes: str | None, chip: Chip) -> str:
-    lower = " ".join(names).lower()
-    for word, what in (("winograd", "a Winograd"), ("fft", "an FFT")):
-        if word in lower:
-            return f"{what} convolution multiplies less than a direct one, which is what is counted"
-    if dtypes and '"float"' in dtypes and chip.peak("tf32") is not None:
-        return "float operands were held against fp32, but may have run in TF32 or a lower type"
-    return "a lower operand type than recorded, sparse operands, or cut kernel times"
-
-
-def _fault_notices(faults: pl.DataFrame, total: int, chips: Mapping[int, Chip]) -> list[Notice]:
-    columns = faults.select(*KEY, "subject", "time_ns", "ideal_ns", "names").head(5)
-    notices = []
-    for op, _, types, subject, time, ideal, names in columns.iter_rows():
-        message = (
-            f"{op} would have run at {100 * ideal / max(1, time):.0f} % of the chip's peak "
-            f"({100 * time / total:.1f} % of computing); likely: {_likely_reason(names, types, chips[subject])}. "
-            "It counts as unmodelled"
-        )
-        notices.append(Notice("above_peak", message))
-    return notices
-
-
-def _judged(
-    account: program.Program,
-    inside: pl.DataFrame,
-    faults: pl.DataFrame,
-    chips: Mapping[int, Chip],
-    options: ProgramOptions,
-) -> Judged:
-    linked = int(inside.filter(~pl.col("inferred") & pl.col("ideal_ps").is_not_null())["dur_ns"].sum())
-    reason = ""
-    if account.coverage < COVERAGE_NEEDED:
-        reason = (
-            f"models cover {100 * account.coverage:.1f} % of computing time, under {100 * COVERAGE_NEEDED:.0f} %: "
-            f"{_largest(inside)}"
-        )
+def _judged(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions) -> Judged:
+    account = program.account(inside)
+    at_peak = account if options.basis == "peak" else program.account(_at_peak(inside))
+    modelled = pl.col("peak_ps").is_not_null() & ~pl.col("fault")
+    linked = int(inside.filter(modelled, ~pl.col("inferred"))["dur_ns"].sum())
     rows = _without_padding(account.rows, options.useful_tokens)
-    useful = int(rows.filter(pl.col("cause") == "ideal")["chip_ns"].sum())
     total, dtype = account.total_ns, _main_dtype(inside)
+    names = ", ".join(sorted({chip.name for chip in chips.values()}))
+    notices = (
+        *above_peak.notices(inside, chips),
+        *caveats.assumptions(inside, chips, account.ideal_ns, options.useful_tokens),
+    )
     return Judged(
         rows,
-        reason,
+        _too_little(account.coverage, inside, options),
         operator_tables.modelled(inside),
         operator_tables.unmodelled(inside),
+        at_peak.coverage,
+        linked / total,
         account.coverage,
-        linked / total if total else None,
-        useful,
-        account.hardware_ideal_ns,
-        f"{dtype} {options.basis} of {', '.join(sorted({chip.name for chip in chips.values()}))}".lstrip(),
+        _ideal(rows),
+        _ideal(_without_padding(at_peak.rows, options.useful_tokens)),
+        at_peak.hardware_ideal_ns,
+        f"{dtype} {options.basis} of {names}".lstrip(),
+        f"{dtype} peak of {names}".lstrip(),
         _ceilings(chips, dtype),
-        tuple(_fault_notices(faults, total, chips) + _assumptions(inside, chips, options)),
+        notices,
     )
+
+
+def _at_peak(inside: pl.DataFrame) -> pl.DataFrame:
+    """Kernels as under the basis peak."""
+    best = pricing.picoseconds(pl.when(~pl.col("fault")).then("peak_ps"))
+    return inside.with_columns(ideal_ps=best, roofline_ps=best)
+
+
+def _ideal(rows: pl.DataFrame) -> int:
+    return int(rows.filter(pl.col("cause") == "ideal")["chip_ns"].sum())
 
 
 def _without_padding(rows: pl.DataFrame, useful: float | None) -> pl.DataFrame:
@@ -240,39 +231,13 @@ def _without_padding(rows: pl.DataFrame, useful: float | None) -> pl.DataFrame:
     return ledger.split(rows, "ideal", parts)
 
 
-def _assumptions(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions) -> list[Notice]:
-    tf32_chips = [subject for subject, chip in chips.items() if chip.peak("tf32") is not None]
-    floats = inside.filter(
-        pl.col("subject").is_in(tf32_chips)
-        & (pl.col("dtype") == "float")
-        & (pl.col("flops") > 0)
-        & ~pl.col("tf32")
-        & pl.col("ideal_ps").is_not_null()
-    )
-    notices = []
-    share = 100 * int(floats["dur_ns"].sum()) / max(1, int(inside["dur_ns"].sum()))
-    if share > 1:
-        message = (
-            f"{share:.1f} % of computing multiplies float without TF32 in a kernel's name: held against fp32"
-        )
-        notices.append(Notice("tf32_assumed_off", message))
-    blind = sorted({chip.name for chip in chips.values() if chip.bytes_per_second is None})
-    if blind:
-        message = f"no memory bandwidth of {', '.join(blind)} is sourced: memory-bound time is in kernel inefficiency"
-        notices.append(Notice("no_bandwidth", message))
-    if options.useful_tokens is None:
-        notices.append(
-            Notice("padding_unknown", "padding does not show in shapes: say --useful-tokens FRACTION")
-        )
-    return notices
-
-
 def _main_dtype(inside: pl.DataFrame) -> str:
     """The operand type that most FLOPs are in, "" if there are none."""
-    heavy = inside.filter(pl.col("flops") > 0).group_by("dtype", "tf32").agg(pl.col("flops").sum())
+    known = (pl.col("flops") > 0) & pl.col("ideal_ps").is_not_null()
+    heavy = inside.filter(known).group_by(pl.col("dtype").cast(pl.String), "tf32").agg(pl.col("flops").sum())
     if heavy.is_empty():
         return ""
-    reported, tf32, _ = heavy.sort("flops", descending=True).row(0)
+    reported, tf32, _ = heavy.sort("flops", "dtype", "tf32", descending=[True, False, False]).row(0)
     return "tf32" if tf32 and reported == "float" else dtype_name(reported) or ""
 
 
@@ -286,46 +251,44 @@ def _ceilings(chips: Mapping[int, Chip], dtype: str) -> tuple[tuple[str, str, fl
     return tuple(found.values())
 
 
-def _largest(inside: pl.DataFrame) -> str:
-    """The largest operators without a model, with the line that declares one."""
-    missing = operator_tables.unmodelled(inside).head(2)
-    parts = [f"{name} {100 * share:.1f} %" for name, share in missing.select("op", "share").iter_rows()]
-    first = missing["op"][0] if missing.height else ""
-    hint = f'; declare it in mpg.toml: [[model]] op = "{first}"' if "::" in str(first) else ""
-    return f"without one: {', '.join(parts)}{hint}"
+def _too_little(coverage: float, inside: pl.DataFrame, options: ProgramOptions) -> str:
+    """Why PG is null for want of models, "" if it is not: the largest operators without one, with what helps."""
+    if coverage >= COVERAGE_NEEDED:
+        return ""
+    total = int(inside["dur_ns"].sum())
+    above = int(inside.filter("fault")["dur_ns"].sum()) / total
+    missing = operator_tables.unmodelled(inside.filter(~pl.col("fault")))
+    largest = [
+        f"{op} {100 * ns / total:.1f} %" for op, ns in missing.select("op", "time_ns").head(2).iter_rows()
+    ]
+    parts = [f"models cover {100 * coverage:.1f} % of computing time, under {100 * COVERAGE_NEEDED:.0f} %"]
+    parts += [f"above peak: {100 * above:.1f} %"] if above else []
+    parts += [f"without one: {', '.join(largest)}"] if largest else []
+    first = str(missing["op"].first())
+    opaque = missing.height and first != operator_tables.NO_OPERATOR and not options.models.has_model(first)
+    hint = (
+        f"; declare it in mpg.toml: [[model]] op = {json.dumps(first, ensure_ascii=False)}" if opaque else ""
+    )
+    return ": ".join([parts[0], "; ".join(parts[1:])]) + hint
 
 
 def _declared(
-    loaded: Activity, spans: pl.DataFrame, steps: int, chips: Mapping[int, Chip], options: ProgramOptions
+    loaded: Activity, spans: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions, flops: float
 ) -> Judged:
-    """PG from FLOPs per step that the user declares, held against the bf16 (else fp16) peak."""
-    if not steps:
-        raise UndecidedError("--flops-per-step needs steps in the trace", hint="see --step-regex")
-    compute = loaded.ops.filter(pl.col("activity") == "compute")
-    cut = intervals.clip(
-        compute.select("subject", "start_ns", "end_ns"),
-        spans.select("subject", "start_ns", "end_ns"),
-        ["subject"],
+    """PG from FLOPs per step. Whether they hold recomputation is not known: no HFU."""
+    found, at_peak = (
+        flops_per_step.account(loaded, spans, chips, flops, basis) for basis in (options.basis, "peak")
     )
-    busy = intervals.total(cut, ["subject"])
-    per_device = steps // max(1, spans["source"].n_unique()) if "source" in spans.columns else steps
-    rows, ideal = [], 0
-    for subject, length in busy.iter_rows():
-        chip = chips[subject]
-        peak = chip.peak("bf16") or chip.peak("fp16")
-        if peak is None:
-            return _nothing(f"no bf16 peak of {chip.name} is known")
-        best = round(float(options.flops_per_step or 0) * per_device * 1e9 / peak.flops_per_second)
-        if best > length:
-            return _nothing(
-                f"the declared FLOPs would need {100 * best / max(1, length):.0f} % of the chip's peak"
-            )
-        ideal += best
-        rows += [(subject, "ideal", best), (subject, "unmodelled", length - best)]
-    table = pl.DataFrame(
-        rows, schema={"subject": pl.Int64, "cause": pl.String, "chip_ns": pl.Int64}, orient="row"
+    if found.rows is None or at_peak.rows is None:
+        return _nothing(found.reason or at_peak.reason)
+    rows = _without_padding(found.rows, options.useful_tokens)
+    return Judged(
+        rows,
+        "",
+        pl.DataFrame(),
+        pl.DataFrame(),
+        ideal_ns=_ideal(rows),
+        mfu_ns=_ideal(_without_padding(at_peak.rows, options.useful_tokens)),
+        basis=f"declared FLOPs, {found.rate}",
+        peak_basis=f"declared FLOPs, {at_peak.rate}",
     )
-    table = table.with_columns(origin=pl.lit("inferred"), evidence=pl.lit(None, pl.Int64))
-    empty = pl.DataFrame()
-    names = ", ".join(sorted({chip.name for chip in chips.values()}))
-    return Judged(table, "", empty, empty, None, None, ideal, ideal, f"declared FLOPs, bf16 peak of {names}")

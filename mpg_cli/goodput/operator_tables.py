@@ -5,17 +5,17 @@ from __future__ import annotations
 import polars as pl
 
 KEY = ["operator", "input_dims", "input_types"]
+NO_OPERATOR = "no operator (graph replay or launch not recorded)"
+ABOVE = " (above its peak)"
 LAUNCH_SCALE_NS = 5_000  # kernels shorter than this are bound by latency if they miss their roofline by half
 
 
 def unmodelled(inside: pl.DataFrame) -> pl.DataFrame:
-    """op, count (kernels), time_ns, share of computing; most time first."""
+    """op, count (kernels), time_ns, share of computing, most time first; ABOVE marks operators above their peak."""
     total = inside["dur_ns"].sum()
     around = pl.coalesce("operator", "around")
-    named = (
-        pl.when(around.is_null())
-        .then(pl.lit("no operator (graph replay or launch not recorded)"))
-        .otherwise(around)
+    named = around.cast(pl.String).fill_null(NO_OPERATOR) + pl.when("fault").then(pl.lit(ABOVE)).otherwise(
+        pl.lit("")
     )
     table = (
         inside.filter(pl.col("ideal_ps").is_null())
@@ -52,7 +52,7 @@ def modelled(inside: pl.DataFrame) -> pl.DataFrame:
         efficiency=pl.when(pl.col("roofline_ns") > 0).then(_over(pl.col("roofline_ns"), time)),
         bound=pl.when(short)
         .then(pl.lit("latency"))
-        .when(pl.col("bytes_ns") > pl.col("peak_ns"))
+        .when((pl.col("flops") == 0) | (pl.col("bytes_ns") > pl.col("peak_ns")))
         .then(pl.lit("memory"))
         .otherwise(pl.lit("compute")),
         flops_source=pl.when(pl.col("model") == "declared")

@@ -54,7 +54,7 @@ def load(dataset: Dataset) -> Operators:
     host = dataset.scan("host_events")
     is_op = (pl.col("kind") == "op") & pl.col("dur_ns").is_not_null()
     is_launch = (pl.col("kind") == "runtime") & pl.col("name").str.contains(LAUNCH)
-    threads = host.filter(is_launch).select(THREAD).unique().sort(THREAD).with_row_index("at").collect()
+    threads = _threads(host, is_op, is_launch)
     # a large trace has millions of calls and a few thousand distinct ones: only their numbers are kept per event
     calls = (
         host.filter(is_op).select(CALL).unique().sort(CALL).with_row_index("call").collect(engine="streaming")
@@ -75,6 +75,13 @@ def load(dataset: Dataset) -> Operators:
     return Operators(ops.with_row_index("row"), calls, launches, ops.height)
 
 
+def _threads(host: pl.LazyFrame, is_op: pl.Expr, is_launch: pl.Expr) -> pl.DataFrame:
+    """THREAD and its number `at`, of the threads that launch; where no launch is recorded, of all with operators."""
+    launching = host.filter(is_launch).select(THREAD).unique()
+    silent = host.filter(is_op).join(launching, on="source", how="anti").select(THREAD).unique()
+    return pl.concat([launching, silent]).sort(THREAD).with_row_index("at").collect()
+
+
 def _sorted(host: pl.LazyFrame, threads: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Operators in the order of the walk. Threads that launch nothing come last (at is null): ids may lead there."""
     narrow = (
@@ -87,9 +94,9 @@ def _sorted(host: pl.LazyFrame, threads: pl.DataFrame, calls: pl.DataFrame) -> p
         )
         .collect(engine="streaming")
     )  # fmt: skip
-    return narrow.sort(
-        "at", "start_ns", "end_ns", "call", descending=[False, False, True, False], nulls_last=True
-    )
+    # of two with the same times, the one that began first, and so got the lower id, is around the other
+    order = ("at", "start_ns", "end_ns", "external_id", "call")
+    return narrow.sort(order, descending=[name == "end_ns" for name in order], nulls_last=True)
 
 
 def _recomputes() -> pl.Expr:

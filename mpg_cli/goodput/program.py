@@ -49,7 +49,7 @@ def account(priced: pl.DataFrame) -> Program:
     priced: subject, start_ns, end_ns (inside the window), ideal_ps, roofline_ps (null: no model), recompute (bool),
     inferred (bool; the model was matched by neighbours, not by a link).
     """
-    clusters = _clusters(_numbered(priced))
+    clusters = _clusters(numbered(priced))
     rows = _rows(clusters)
     length = pl.col("end_ns") - pl.col("start_ns")
     known = pl.col("ideal_ps").is_not_null()
@@ -63,19 +63,19 @@ def account(priced: pl.DataFrame) -> Program:
     return Program(rows, ideal, max(ideal, hardware), sums["modelled"], sums["inferred"], sums["total"])
 
 
-def _numbered(priced: pl.DataFrame) -> pl.DataFrame:
-    """Kernels with the number of the cluster of overlapping kernels they belong to."""
+def numbered(priced: pl.DataFrame) -> pl.DataFrame:
+    """Kernels that last with the number of the cluster of overlapping kernels they belong to, sorted."""
     ordered = priced.filter(pl.col("end_ns") > pl.col("start_ns")).sort("subject", "start_ns", "end_ns")
     reach = pl.col("end_ns").cum_max().over("subject")
     first = (pl.col("start_ns") >= reach.shift(1).over("subject")).fill_null(value=True)
     return ordered.with_columns(cluster=first.cum_sum())
 
 
-def _clusters(numbered: pl.DataFrame) -> pl.DataFrame:
+def _clusters(kernels: pl.DataFrame) -> pl.DataFrame:
     """One row per cluster: subject and its time by cause, in picoseconds; hardware is ideal with recomputation."""
     length = (pl.col("end_ns") - pl.col("start_ns")).cast(pl.Int128)
     modelled = pl.col("ideal_ps").is_not_null() & ~pl.col("recompute")
-    sums = numbered.group_by("cluster").agg(
+    sums = kernels.group_by("cluster").agg(
         pl.col("subject").first(),
         whole=(pl.col("end_ns").max() - pl.col("start_ns").min()).cast(pl.Int128) * PS,
         total=length.sum(),

@@ -19,6 +19,9 @@ ACTIVITIES = ("compute", "comm", "memory", "other")
 CAUSES = ("productive", "communication", "memory_copy", "unclassified_busy")
 CAUSE_OF = dict(zip(ACTIVITIES, CAUSES, strict=True))
 IDLE = "unknown"
+MAX_STEP_ROWS = (
+    100_000  # more are of no use to a reader, and 3,000 steps of 1,000 devices would fill the memory
+)
 KINDS = {"kernel": "kernel_count", "memcpy": "memcpy_count", "memset": "memset_count"}
 
 
@@ -73,6 +76,24 @@ def _claims(busy: pl.DataFrame) -> pl.DataFrame:
         cause=pl.col("activity").replace_strict(CAUSE_OF, return_dtype=pl.String),
         evidence=pl.lit(None, pl.Int64),
     )
+
+
+def listed_steps(steps: pl.DataFrame, subjects: pl.DataFrame) -> pl.DataFrame:
+    """The first of `steps` that make at most MAX_STEP_ROWS rows, one for each device, and one step in any case."""
+    devices = subjects.group_by("source").agg(devices=pl.len().cast(pl.Int64))
+    counted = steps.join(devices, on="source", maintain_order="left")
+    before = pl.col("devices").cum_sum() - pl.col("devices")
+    return counted.filter((before == 0) | (before + pl.col("devices") <= MAX_STEP_ROWS)).drop("devices")
+
+
+def idle_steps(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """By source with devices: how many steps it has (total), and in how many no device did anything (idle)."""
+    owners = activity.subjects.select("subject", "source")
+    merged = intervals.union(busy.join(owners, on="subject"), by=["source"]).rename({"source": "subject"})
+    spans = steps.join(owners, on="source", how="semi").rename({"source": "subject"})
+    idle = (pl.col("covered") == 0).sum()
+    counts = _measure(spans, merged, "covered").group_by(source="subject").agg(total=pl.len(), idle=idle)
+    return counts.sort("source")
 
 
 def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

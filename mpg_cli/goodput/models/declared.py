@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.goodput.models.costs import Cost, Unit
 from mpg_cli.goodput.models.formula import Formula, parse
-from mpg_parsers.errors import UsageError
+from mpg_parsers.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.models.shapes import Call
 
+LARGEST = 2**63 - 1  # of a dimension
 KEYS = ("op", "flops", "bytes", "dims", "dtype", "unit")
 PLACE = re.compile(r"(\d{1,3})(?:\.(\d{1,2}))?")
 Place = tuple[int, int | None]
@@ -67,10 +68,10 @@ def user_model(spec: Mapping[str, object]) -> UserModel:
     op = spec.get("op")
     if not isinstance(op, str) or not op:
         raise UsageError("a [[model]] needs 'op', the name of an operator")
-    label = f"model {op!r}"
+    label = f"model {shown(op)}"
     for key in spec:
         if key not in KEYS:
-            raise UsageError(f"{label}: unknown key {key!r}", hint=f"known: {', '.join(KEYS)}")
+            raise UsageError(f"{label}: unknown key {shown(key)}", hint=f"known: {', '.join(KEYS)}")
     dims = _dims(spec.get("dims", {}), label)
     moved = parse(spec["bytes"], dims, f"{label}: bytes") if "bytes" in spec else None
     dtype = spec.get("dtype")
@@ -88,7 +89,7 @@ def _unit(spec: Mapping[str, object], label: str) -> Unit:
         case "vector":
             return "vector"
         case other:
-            raise UsageError(f"{label}: unit {other!r} is neither matrix nor vector")
+            raise UsageError(f"{label}: unit {shown(other)} is neither matrix nor vector")
 
 
 def _dims(content: object, label: str) -> dict[str, int | Place]:
@@ -98,10 +99,10 @@ def _dims(content: object, label: str) -> dict[str, int | Place]:
 
 
 def _place(name: object, value: object, label: str) -> int | Place:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return value
     match = PLACE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         hint = 'a whole number, "1.0" for size 0 of argument 1, or "4" for the scalar argument 4'
-        raise UsageError(f"{label}: dims.{name} is {value!r}", hint=hint)
+        raise UsageError(f"{label}: dims.{name} is {shown(value)}", hint=hint)
     return int(match[1]), int(match[2]) if match[2] else None

@@ -105,3 +105,26 @@ def test_every_device_of_a_source_has_the_sources_window() -> None:
         (1, "productive", 2),
         (1, "unknown", 16),
     }
+
+
+def test_the_list_of_steps_ends_with_whole_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = source([op(0, 1, device=n) for n in range(3)], steps=[step(n, n, n + 1) for n in range(2)])
+    made = dataset(
+        wide, source([op(0, 1)], steps=[step(7, 0, 1), step(8, 1, 2)]), source(steps=[step(9, 0, 1)])
+    )
+    subjects = load(made).subjects
+    for most, expected in ((1, [0]), (3, [0]), (5, [0]), (6, [0, 1]), (7, [0, 1, 7]), (99, [0, 1, 7, 8])):
+        monkeypatch.setattr(runtime, "MAX_STEP_ROWS", most)
+        assert runtime.listed_steps(find_steps(made, None), subjects)["step"].to_list() == expected
+
+
+def test_steps_in_which_no_device_works() -> None:
+    steps = [step(1, 0, 5), step(2, 5, 10), step(3, 10, 20), step(4, 12, 13), step(5, 30, 40)]
+    made = dataset(
+        source([op(2, 1), op(15, 9, device=1), comm(24, 1)], steps=steps),
+        source([op(0, 9)], steps=[step(1, 0, 9)]),
+        source(steps=steps),
+    )
+    loaded = load(made)
+    found = runtime.idle_steps(loaded, runtime.busy_intervals(loaded.ops), find_steps(made, None))
+    assert found.select("source", "total", "idle").rows() == [(0, 5, 3), (1, 1, 0)]
