@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import shutil
 import stat
 import struct
 import tarfile
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mpg_parsers.errors import InputError
 from mpg_parsers.paths import check_count, printable, skip_reason
-from mpg_parsers.streams import COPY_AGAIN, GZIP_MAGIC, ByteStream, Extent, reading
+from mpg_parsers.streams import COPY_AGAIN, GZIP_MAGIC, UNSUPPORTED, ByteStream, Extent, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +33,8 @@ ZIP_END = b"PK\x05\x06"
 ZIP_TAIL = 22 + (1 << 16)
 # Zips that are one document: a PyTorch checkpoint, an Office file, a Java archive.
 DOCUMENT_MEMBERS = {"data.pkl", "[Content_Types].xml", "MANIFEST.MF"}
+
+REPLACED = "earlier files of a name that comes again"
 
 # What zipfile and tarfile are seen to raise on damaged bytes, besides their own errors.
 _DAMAGE = (
@@ -59,9 +60,11 @@ class Listing:
         """Add a file, unless its name says that nobody wants it; the last of two of one name counts."""
         if reason := skip_reason(name):
             self.skip(reason, name, path)
-        else:
-            self.members[name] = extent
-            check_count(len(self.members), path)
+            return
+        if name in self.members:
+            self.skip(REPLACED, name, path)
+        self.members[name] = extent
+        check_count(len(self.members), path)
 
     def skip(self, reason: str, name: str, path: str) -> None:
         """Leave out a file."""
@@ -150,10 +153,23 @@ def writing(path: str, folder: Path) -> Iterator[None]:
         raise InputError("write_failed", path, message, hint="free some space there, or unpack it") from error
 
 
-def spool(stream: BinaryIO, target: Path, path: str) -> None:
-    """Copy a stream that cannot be read twice to `target`. Raises InputError when the disk is full."""
+def spool(head: bytes, stream: BinaryIO, target: Path, path: str) -> None:
+    """Copy a stream that cannot be read twice, `head` having been read, to `target`.
+
+    Raises InputError: write_failed (full disk), unreadable.
+    """
     with writing(path, target.parent), target.open("wb") as out:
-        shutil.copyfileobj(stream, out, 1 << 20)
+        block = head
+        while block:
+            out.write(block)
+            with reading(path):
+                block = stream.read(1 << 20)
+
+
+def is_packed(head: bytes) -> bool:
+    """Whether `head` begins an archive or compressed data: what is inside does not show."""
+    magics = (GZIP_MAGIC, *ZIP_MAGICS, *UNSUPPORTED)
+    return head.startswith(magics) or is_tar(head)
 
 
 @contextmanager

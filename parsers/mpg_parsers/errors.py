@@ -29,6 +29,8 @@ ERROR_KINDS = (
     "write_failed",
 )
 
+SHOWN = 200
+
 
 class MpgError(Exception):
     """An error the user can act on: `message` says what and where, `hint` what to do next."""
@@ -76,3 +78,15 @@ class Notice:
     message: str
     count: int = 1
     source: str = ""
+
+
+def shown(value: object) -> str:
+    """`value` as Python writes it, for a message: at most SHOWN characters of it.
+
+    A number of thousands of digits and a list that is nested as deep have no such form.
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import glob
 import re
 import stat
 from collections import defaultdict
@@ -12,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.patterns import MAGIC, is_pattern, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,9 @@ def check_count(count: int, path: str) -> None:
     """Raise InputError when a folder or archive holds more files than we are willing to list."""
     if count > MAX_FILES:
         message = f"holds more than {MAX_FILES} files"
-        raise InputError("unsupported_format", path, message, hint="name fewer files, e.g. with a glob")
+        raise InputError(
+            "unsupported_format", path, message, hint="name fewer files, e.g. with a narrower glob"
+        )
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ def _shown(names: list[str]) -> str:
 def split_label(text: str) -> tuple[str, str]:
     """`label=path` as (path, label); the label is empty where the text as a whole names something."""
     label, equals, path = text.partition("=")
-    if not (label and equals) or "/" in label or _exists(text) or _matches(text):
+    if not (label and equals) or "/" in label or _exists(text) or _matches_any(text):
         return text, ""
     return path, label
 
@@ -110,15 +112,21 @@ def _exists(text: str) -> bool:
     return bool(text)
 
 
-def _matches(pattern: str) -> list[str]:
-    if "\0" in pattern or not any(character in pattern for character in "*?["):
-        return []
-    matches = glob.glob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return sorted(matches, key=natural_key)
+def _matches_any(text: str) -> bool:
+    return is_pattern(text) and next(matches(text), None) is not None
+
+
+def _matches(pattern: str) -> list[Path]:
+    """What a pattern matches, in natural order. Raises InputError when that is too much."""
+    found: list[Path] = []
+    for path in matches(pattern) if is_pattern(pattern) else ():
+        found.append(path)
+        check_count(len(found), printable(pattern))
+    return sorted(found, key=lambda path: natural_key(str(path)))
 
 
 def _missing(path: str) -> InputError:
-    if any(character in path for character in "*?["):
+    if MAGIC.search(path):
         hint = "hidden files are matched only by a pattern that begins with a dot; ** enters folders"
         return InputError("not_found", printable(path), "no file matches this pattern", hint=hint)
     near = difflib.get_close_matches(Path(path).name, _siblings(path), n=1)
@@ -155,9 +163,9 @@ class Finder:
         """
         if _exists(path):
             yield from self._named(Path(path))
-        elif matches := _matches(path):
-            for match in matches:
-                yield from self._matched(Path(match), str(path))
+        elif found := _matches(path):
+            for match in found:
+                yield from self._matched(match, path)
         else:
             raise _missing(path)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpg_parsers.chrome.reader import TraceReader
+from mpg_parsers.chrome.syntax import TRACE_SIGN
 from mpg_parsers.chrome.text import Utf8Stream
-from mpg_parsers.errors import Notice
+from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.kineto.columns import Packed, Packer
 from mpg_parsers.kineto.events import Events, decode
 from mpg_parsers.kineto.parallel import Workers
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 FLUSH_ROWS = 25_000
 FLUSH_BLOCKS = 64
 PADDING_READ = 1 << 20
+SIGN_WITHIN, SIGN_READ, SIGN_OVERLAP = 1 << 20, 1 << 14, 100
+# logs and settings begin with a word in brackets: [rank0]:
+START = re.compile(rb"\s*(?:\{|\[(?:[\s,]|null\b)*+(?:[{\]]|\Z))")
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,9 @@ class PyTorchParser:
     tables: tuple[str, ...] = ("sources", "devices", "device_ops", "host_events", "steps")
 
     def sniff(self, head: bytes, path: str) -> str:  # noqa: ARG002 - the name decides nothing
-        """Any JSON object or array will do: what kind it is shows only later."""
-        first = Utf8Stream(io.BytesIO(head)).read(1 << 16).lstrip()[:1]
-        return "" if first in (b"{", b"[") else "it does not start as a JSON object or array"
+        """Any JSON object or array of objects will do: what kind it is shows only later."""
+        text = Utf8Stream(io.BytesIO(head)).read(1 << 16)
+        return "" if START.match(text) else "it does not start as a JSON object or array of objects"
 
     def parse(self, source: Source, options: ParseOptions) -> Iterator[Batch]:
         """Batches of all five tables; host_events come first, then device_ops, which need the whole file.
@@ -68,11 +73,35 @@ def _parse_in_parallel(tables: TableBuilder, source: Source, options: ParseOptio
 def _parse_alone(tables: TableBuilder, source: Source, options: ParseOptions) -> Iterator[Batch]:
     packer = Packer(None if options.keep_names else strip_directories)
     with source.open() as stream:
-        reader = TraceReader(stream, source.path, decode)
-        for packed in _packed(iter(reader), packer, _report(stream, options)):
-            yield from tables.take(packed)
+        with _judging_damage(source):
+            reader = TraceReader(stream, source.path, decode)
+            for packed in _packed(iter(reader), packer, _report(stream, options)):
+                yield from tables.take(packed)
         tables.notices += [*_container_notices(stream, source), *reader.notices]
     yield from tables.finish(reader.document)
+
+
+@contextmanager
+def _judging_damage(source: Source) -> Iterator[None]:
+    """Damaged compressed data are no trace if nothing before the damage is a sign of one."""
+    try:
+        yield
+    except InputError as error:
+        if error.kind != "corrupt_input" or _has_trace_sign(source):
+            raise
+        message = f"nothing of a trace before the damage: {error.message.removeprefix(f'{source.path}: ')}"
+        raise InputError("not_a_trace", source.path, message, hint=error.hint) from error
+
+
+def _has_trace_sign(source: Source) -> bool:
+    """Whether there is a sign of a trace in the first MiB, or in what precedes the damage."""
+    text = b""
+    with source.open() as stream:
+        while stream.position < SIGN_WITHIN and (more := stream.read_before_damage(SIGN_READ)):
+            text = text[-SIGN_OVERLAP:] + more.replace(b"\0", b"")  # whatever UTF it is
+            if TRACE_SIGN.search(text):
+                return True
+    return False
 
 
 def _report(stream: ByteStream, options: ParseOptions) -> Callable[[], None]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 GROUP = "mpg.parsers"
+HEAD = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,26 @@ def _load(entry: EntryPoint) -> Parser:
 
 def verdicts(source: Source) -> list[tuple[Parser, str]]:
     """Every parser with its reason not to take the file, "" for the ones that would."""
-    head = source.head()
-    return [(parser, parser.sniff(head, source.path)) for parser in parsers()]
+    return verdicts_on(_head(source), source.path)
+
+
+def verdicts_on(head: bytes, path: str) -> list[tuple[Parser, str]]:
+    """The same for the first bytes of what is, or will be, a source."""
+    return [(parser, parser.sniff(head, path)) for parser in parsers()]
+
+
+def _head(source: Source) -> bytes:
+    """The first bytes; of damaged compressed data, what precedes the damage. Raises if that is nothing."""
+    try:
+        return source.head()
+    except InputError as error:
+        if error.kind != "corrupt_input":
+            raise
+        with source.open() as stream:
+            head = stream.read_before_damage(HEAD)
+        if not head:
+            raise
+        return head
 
 
 def _refuse_empty(source: Source) -> NoReturn:
@@ -107,12 +126,18 @@ def _refuse_empty(source: Source) -> NoReturn:
 
 def detect(source: Source) -> Parser:
     """The first parser that takes the file. Raises InputError: empty_input, truncated_input, unsupported_format."""
-    if not source.head(1):
+    head = _head(source)
+    if not head:
         _refuse_empty(source)
-    reasons = verdicts(source)
+    return chosen(head, source.path)
+
+
+def chosen(head: bytes, path: str) -> Parser:
+    """The first parser that takes what starts with `head`. Raises InputError(unsupported_format)."""
+    reasons = verdicts_on(head, path)
     for parser, reason in reasons:
         if not reason:
             return parser
     tried = "; ".join(f"{parser.name}: {reason}" for parser, reason in reasons)
     hint = "run `mpg formats` for the list of formats"
-    raise InputError("unsupported_format", source.path, f"no parser takes this file ({tried})", hint=hint)
+    raise InputError("unsupported_format", path, f"no parser takes this file ({tried})", hint=hint)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 from mpg_parsers.containers import (
     BLOCK,
     Listing,
+    is_packed,
     is_tar,
     is_zip,
     list_tar,
@@ -36,7 +37,8 @@ from mpg_parsers.containers import (
 )
 from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.paths import Finder, LeftOut, natural_key, printable, split_label
-from mpg_parsers.streams import ByteStream, Extent
+from mpg_parsers.registry import HEAD, chosen
+from mpg_parsers.streams import ByteStream, Extent, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,7 +133,8 @@ def expand(
     One file counts once, however often it is named. Files in folders and archives that cannot be used become
     notices. Copies go to a private folder made in `spool_dir` (by default where temporary files go).
     Raises InputError where the user named the file (not_found, unreadable, unsupported_format,
-    truncated_input, corrupt_input, empty_input, write_failed), or where nothing at all is left.
+    truncated_input, corrupt_input, empty_input, write_failed), of standard input that no parser takes
+    (unsupported_format), or where nothing at all is left.
     """
     expander = _Expander(stdin, spool_dir)
     with ExitStack() as undo:
@@ -185,12 +188,16 @@ class _Expander:
     def _add_stdin(self, label: str) -> None:
         if STDIN in self._seen:
             return
-        stream = self._stdin or sys.stdin.buffer
-        if stream.isatty():
+        stream = self._stdin or (sys.stdin.buffer if sys.stdin else None)
+        if stream is None or stream.isatty():
             hint = "pipe something into it, e.g. zcat trace.json.gz | mpg analyze -"
-            raise InputError("not_found", STDIN, "standard input is a terminal", hint=hint)
+            raise InputError("not_found", STDIN, "standard input is a terminal or closed", hint=hint)
+        with reading(STDIN):
+            head = stream.read(HEAD)
+        if len(head) == HEAD and not is_packed(head):
+            chosen(head, STDIN)  # what nothing reads is not copied: it may have no end
         target = self._spool_file(STDIN)
-        spool(stream, target, STDIN)
+        spool(head, stream, target, STDIN)
         self._add_file(_Found(target, STDIN, label, named=True, key=STDIN))
 
     def _add_file(self, found: _Found) -> None:

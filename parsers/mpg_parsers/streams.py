@@ -336,6 +336,18 @@ class ByteStream:
         buffer = bytearray(size)
         return bytes(buffer[: self.readinto(memoryview(buffer))])
 
+    def read_before_damage(self, size: int) -> bytes:
+        """At most `size` bytes, fewer at the end and where the compressed data are damaged. Slow."""
+        found = bytearray()
+        try:
+            # one by one: zlib gives nothing of a call in which it comes upon damage
+            while len(found) < size and (byte := self._top.take(1)):
+                found += byte
+        except InputError as error:
+            if error.kind != "corrupt_input":
+                raise
+        return bytes(found)
+
     @property
     def position(self) -> int:
         """Decompressed bytes handed out so far."""

@@ -109,8 +109,11 @@ def test_names_never_become_paths(tmp_path: Path) -> None:
 def test_the_last_of_two_members_of_one_name_counts(tmp_path: Path) -> None:
     stored = zip_of({"a": A, "b": B}).replace(b"b", b"a")
     put(tmp_path, {"x.zip": stored})
-    (source,) = expand([str(tmp_path / "x.zip")]).sources
+    expansion = expand([str(tmp_path / "x.zip")])
+    (source,) = expansion.sources
     assert source.head() == B
+    (notice,) = expansion.notices
+    assert (notice.kind, notice.message) == ("skipped_files", f"{containers.REPLACED} are not read: a")
 
 
 def test_links_in_archives_are_left_out(tmp_path: Path) -> None:

@@ -350,38 +350,6 @@ def test_names_of_2021(tmp_path: Path) -> None:
     assert host.rows() == [("op", 4, "[[1]]"), ("runtime", None, None)]
 
 
-# -- what is no trace ------------------------------------------------------------------------------------------------
-
-NO_TRACE: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "empty_input"),
-    "white space": (b" \n", "empty_input"),
-    "NULs": (b"\0" * 100, "empty_input"),
-    "no events": (b'{"traceEvents": []}', "empty_input"),
-    "null for events": (b'{"traceEvents": null}', "empty_input"),
-    "empty array": (b"[]", "empty_input"),
-    "only metadata": (
-        b'[{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}]',
-        "empty_input",
-    ),
-    "only flows": (b'[{"ph": "s", "name": "x", "ts": 1, "id": 1}]', "empty_input"),
-    "another object": (b'{"items": []}', "not_a_trace"),
-    "another array": (b'[{"a": 1}, {"a": 2}]', "not_a_trace"),
-    "an object for events": (b'{"traceEvents": {"ph": "X"}}', "not_a_trace"),
-    "an array around a trace": (b'[{"traceEvents": [{"ph": "X", "ts": 1}]}]', "not_a_trace"),
-    "execution trace": (b'{"schema": "1.1.0", "nodes": [{"id": 1}]}', "not_a_trace"),
-    "words": (b"hello", "not_a_trace"),
-    "cut before the events": (b'{"schemaVersion": 1, "dev', "truncated_input"),
-}
-
-
-@pytest.mark.parametrize(("data", "kind"), NO_TRACE.values(), ids=NO_TRACE)
-def test_no_trace(tmp_path: Path, data: bytes, kind: str) -> None:
-    with pytest.raises(InputError) as caught:
-        tables(tmp_path, data)
-    assert caught.value.kind == kind
-    assert caught.value.hint
-
-
 # -- names, containers, memory -----------------------------------------------------------------------------------------
 
 
@@ -459,16 +427,6 @@ def test_source_row(tmp_path: Path) -> None:
     }  # fmt: skip
     assert {key: row[key] for key in expected} == expected
     assert json.loads(row["notices"]) == []
-
-
-@pytest.mark.parametrize("head", [b" \n{", b"[", b"\xef\xbb\xbf{", "\ufeff{}".encode("utf-16-le"), b"[\0"])
-def test_sniff_takes_json(head: bytes) -> None:
-    assert PYTORCH.sniff(head, "x") == ""
-
-
-@pytest.mark.parametrize("head", [b"", b"hello", b"SQLite format 3\0", b"\x0a\x0b", b"\0\0\0\0"])
-def test_sniff_gives_a_reason(head: bytes) -> None:
-    assert PYTORCH.sniff(head, "x.json")
 
 
 def test_steps_are_counted_once(tmp_path: Path) -> None:

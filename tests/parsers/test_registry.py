@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,18 @@ def test_no_parser_takes_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pytorch: it does not start as") as caught:
         registry.detect(source(tmp_path, b"hello"))
     assert caught.value.kind == "unsupported_format"
+
+
+def test_damage_is_not_the_first_concern(tmp_path: Path) -> None:
+    """Of compressed data that are damaged, what precedes the damage decides."""
+    log, trace = (gzip.compress(start + bytes(range(256)))[:-8] + bytes(8) for start in (b"hello", b"{"))
+    with pytest.raises(InputError, match="pytorch: it does not start as") as caught:
+        registry.detect(source(tmp_path, log))
+    assert caught.value.kind == "unsupported_format"
+    assert registry.detect(source(tmp_path, trace)) is PYTORCH
+    with pytest.raises(InputError) as caught:
+        registry.detect(source(tmp_path, b"\x1f\x8bnothing that can be inflated"))
+    assert caught.value.kind == "corrupt_input"
 
 
 class Shouter:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpg_parsers import paths
+from mpg_parsers.containers import spool
 from mpg_parsers.errors import InputError
 from mpg_parsers.source import Expansion, Source, expand
 from tests.parsers.archives import gz, put, tar_of, zip_of
@@ -62,6 +63,9 @@ PATHS = {
     "folder twice": (["run/sub", "run/sub"], ["run/sub/x.json"]),
     "literal equals sign": (["lr=0.1/t.json"], ["lr=0.1/t.json"]),
     "equals sign in a glob": (["lr=*/t.json"], ["lr=0.1/t.json"]),
+    "folders only": (["*/*/"], ["run/sub/x.json"]),
+    "above": (["run/../z*"], ["run/../z"]),
+    "any folders, twice": (["**/run/**/x.*"], ["run/sub/x.json"]),
 }
 
 
@@ -255,6 +259,46 @@ def test_a_terminal_is_not_waited_for() -> None:
     with pytest.raises(InputError, match="standard input is a terminal") as caught:
         expand(["-"], stdin=Terminal())
     assert "mpg analyze -" in caught.value.hint
+
+
+class Endless(io.BytesIO):
+    """Zeros, or whatever, without end; a reader that goes on is stopped."""
+
+    def __init__(self, block: bytes) -> None:
+        super().__init__()
+        self._block, self.taken = block, 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.taken += size or 0
+        assert 0 <= self.taken < 10 << 20
+        return self._block * ((size or 0) // len(self._block))
+
+
+@pytest.mark.parametrize("block", [b"\0", b"[rank0]:", b"\x7fELF"])
+def test_what_nothing_reads_is_not_copied(tmp_path: Path, block: bytes) -> None:
+    stream = Endless(block)
+    with pytest.raises(InputError, match="no parser takes this file") as caught:
+        expand(["-"], stdin=stream, spool_dir=tmp_path / "spool")
+    assert caught.value.kind == "unsupported_format"
+    assert stream.taken == 1 << 16
+    assert not (tmp_path / "spool").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_ends_the_copy() -> None:
+    with pytest.raises(InputError, match="cannot be copied to /dev: No space left") as caught:
+        spool(b"{", Endless(b"{"), Path("/dev/full"), "-")
+    assert caught.value.kind == "write_failed"
+
+
+def test_standard_input_that_cannot_be_read(tmp_path: Path) -> None:
+    class Folder(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise IsADirectoryError(21, f"Is a directory, not {size} bytes")
+
+    with pytest.raises(InputError, match="cannot be read: Is a directory") as caught:
+        expand(["-"], stdin=Folder(), spool_dir=tmp_path)
+    assert caught.value.kind == "unreadable"
 
 
 def test_an_error_leaves_no_copy_behind(tmp_path: Path) -> None:

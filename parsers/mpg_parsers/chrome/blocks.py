@@ -26,7 +26,11 @@ MAX_BLOCK = 1 << 26
 
 
 class NoBoundaryError(Exception):
-    """Nothing looks like the end of an event in 64 MiB: the message says where that starts."""
+    """Nothing looks like the end of an event in 64 MiB: the message says where that starts, `data` how."""
+
+    def __init__(self, message: str, data: bytes) -> None:
+        super().__init__(message)
+        self.data = data
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +110,6 @@ class BlockReader:
             if self._eof:
                 return None
             if len(self._buffer) > MAX_BLOCK:
-                raise NoBoundaryError(f"an event at offset {offset} has no end within 64 MiB")
+                message = f"an event at offset {offset} has no end within 64 MiB"
+                raise NoBoundaryError(message, bytes(self._buffer[:BLOCK_SIZE]))
             at = max(at, len(self._buffer) - LOOK_AHEAD // 4)

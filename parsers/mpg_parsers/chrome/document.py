@@ -33,17 +33,24 @@ def read_document(text: bytes, fixes: Counter[str]) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         if is_open(text):
             return None
-        found = repair_object(text[start:], event=False)
-        if not found.fixes:
-            raise DamagedError(
-                0, "the metadata around the events is not JSON and has no single reading"
-            ) from None
-        fixes.update(found.fixes)
-        document = json.loads(found.text)
-        rest = text[start + found.length :].decode("utf-8", "replace")
+        document, length = _repaired(text[start:], fixes)
+        rest = text[start + length :].decode("utf-8", "replace")
     _check_rest(rest, fixes)
     _check_events(document, text)
     return document if isinstance(document, dict) else {}
+
+
+def _repaired(text: bytes, fixes: Counter[str]) -> tuple[Any, int]:
+    """The one reading of a damaged document, and how much of the text it stands for."""
+    found = repair_object(text, event=False)
+    try:
+        if found.fixes:
+            document = json.loads(found.text)
+            fixes.update(found.fixes)
+            return document, found.length
+    except (ValueError, RecursionError):
+        pass  # a number of thousands of digits, which Python refuses to read
+    raise DamagedError(0, "the metadata around the events is not JSON and has no single reading") from None
 
 
 def _check_rest(rest: str, fixes: Counter[str]) -> None:

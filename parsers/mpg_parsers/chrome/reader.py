@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpg_parsers.chrome.blocks import BLOCK_SIZE, Block, BlockReader, NoBoundaryError
 from mpg_parsers.chrome.document import read_document
-from mpg_parsers.chrome.syntax import SPACE, is_open
+from mpg_parsers.chrome.syntax import SPACE, TRACE_SIGN, is_open
 from mpg_parsers.chrome.text import Readable, Utf8Stream
 from mpg_parsers.chrome.walk import DamagedError, Decode, Events, Walker, decode_last, decode_whole
 from mpg_parsers.errors import InputError, Notice
@@ -28,8 +28,8 @@ EVENTS_NULL = re.compile(rb'"traceEvents"[ \t\r\n]*:[ \t\r\n]*null')
 class TraceReader:
     """Iterates over lists of decoded events; afterwards `document` is the trace without its events.
 
-    Raises InputError: not_a_trace, empty_input, truncated_input, corrupt_input. What was repaired or lost is
-    in `notices` after the iteration.
+    Raises InputError: empty_input, truncated_input, corrupt_input, or not_a_trace, also for damaged text with
+    no sign of a trace before the damage. What was repaired or lost is in `notices` after the iteration.
     """
 
     def __init__(self, stream: Readable, path: str, decode: Decode, block_size: int = BLOCK_SIZE) -> None:
@@ -41,6 +41,7 @@ class TraceReader:
         self._pending = b""  # the beginning of an event that goes on in the next block
         self._tail: bytearray | None = None  # what follows the events, once their end was seen
         self._lost = 0  # bytes of an event that the file ends in
+        self._is_trace = False  # so far there was a sign of a trace
         self.document: dict[str, Any] = {}
         self.notices: list[Notice] = []
 
@@ -48,12 +49,18 @@ class TraceReader:
         """Lists of events as the decoder gives them, in file order."""
         try:
             for block in self._blocks:
+                self._look_at(block.data)
                 yield from self._take(block)
         except NoBoundaryError as error:
+            self._look_at(error.data)
             self._refuse(str(error))
         if not self._blocks.found:
             self._refuse_no_events()
         self._finish()
+
+    def _look_at(self, data: bytes) -> None:
+        if not self._is_trace:
+            self._is_trace = any(map(TRACE_SIGN.search, (self._blocks.head, data)))
 
     def _take(self, block: Block) -> list[Events]:
         if self._tail is not None:
@@ -117,6 +124,8 @@ class TraceReader:
             document = read_document(head + bytes(self._tail), fixes)
             if document is not None:
                 return document
+        if not self._is_trace:
+            self._refuse("the file ends too early")
         self._note_truncated()
         document = read_document(head + (b"]}" if head.lstrip(SPACE)[:1] == b"{" else b"]"), fixes)
         if document is None:
@@ -137,13 +146,16 @@ class TraceReader:
         if EVENTS_NULL.search(head):
             hint = "record a trace again"
             raise InputError("empty_input", self._path, "no events: traceEvents is null", hint=hint)
-        if head.lstrip(SPACE)[:1] in (b"{", b"[") and is_open(head.rstrip(b"\0")):
+        if TRACE_SIGN.search(head) and is_open(head.rstrip(b"\0")):
             message = "the file ends before any event"
             raise InputError("truncated_input", self._path, message, hint="copy or record it again")
         message = f"no traceEvents list in this file; {_what_it_is(head)}"
         raise InputError("not_a_trace", self._path, message, hint=_hint_for(head))
 
     def _refuse(self, message: str, where: str = "") -> NoReturn:
+        if not self._is_trace:
+            message = f"not a list of trace events, and damaged: {message}"
+            raise InputError("not_a_trace", self._path, message, where=where, hint=_hint_for(b""))
         hint = "export the trace again, or mend the text at that byte offset (of the unpacked file)"
         raise InputError("corrupt_input", self._path, message, where=where, hint=hint)
 

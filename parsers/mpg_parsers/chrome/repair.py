@@ -225,6 +225,8 @@ class _Reading:
         ends = self._ends(place)
         index = len(self._taken)
         chosen = self._choices[index] if index < len(self._choices) else 0
+        if chosen >= len(ends):  # the effort ran out, which left fewer than at the first reading
+            self._fail()
         self._taken.append((chosen, len(ends)))
         body = self._text[self._at + 1 : ends[chosen]]
         self._at = ends[chosen] + 1

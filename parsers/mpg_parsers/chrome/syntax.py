@@ -12,6 +12,12 @@ EVENT_KEYS = "ph|name|cat|ts|pid|tid|dur|id|args|s|bp|cname|tts|tdur|id2|scope|b
 # where the next event may begin, as far as its first key tells
 NEXT_EVENT = re.compile(rb'\}[ \t\r\n]*,[ \t\r\n]*(?=\{[ \t\r\n]*"(?:%b)"[ \t\r\n]*:)' % EVENT_KEYS.encode())
 
+# what other JSON hardly has: the keys of a trace's header, and of an event that has a phase
+TRACE_SIGN = re.compile(
+    rb'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo)"[ \t\r\n]*:'
+    rb'|"ph"[ \t\r\n]*:[ \t\r\n]*"'
+)
+
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _BRACKETS = re.compile(_STRING + rb'|[{}\[\]"]', re.DOTALL)
 _skip = msgspec.json.Decoder(msgspec.Raw).decode

@@ -10,6 +10,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +18,7 @@ import msgspec
 
 from mpg_parsers.kineto import categories
 from mpg_parsers.kineto.events import NULL, Event, Events
+from mpg_parsers.kineto.private import strip_strings
 
 Packed = dict[str, Any]
 Clean = Callable[[str], str]
@@ -38,8 +40,6 @@ LOOSE_INTS = tuple(dict.fromkeys((*DEVICE_INTS, *ALL_HOST_INTS)))
 LOOSE_TEXTS = (*DEVICE_TEXTS, *HOST_TEXTS["op"])
 LOOSE_FIELDS = ("ph", "cat", "pid", "tid")
 
-# what users write, as opposed to what the profiler does
-FREE_TEXTS = frozenset({"name", "concrete_inputs"})
 # these may hold a number in words, such as "stream 7"; others are a number or nothing
 LABELS = frozenset({"device", "stream", "stream_mtia"})
 META_NAMES = frozenset({"process_name", "process_labels"})
@@ -110,7 +110,7 @@ class Dictionary:
         code = self._codes.setdefault(value, len(self._codes))
         self._parts.append(struct.pack("i", code) * count)
 
-    def pack(self, clean: Clean | None = None) -> tuple[bytes, list[str | None]]:
+    def pack(self, clean: Callable[[str], str | None] | None = None) -> tuple[bytes, list[str | None]]:
         """(codes, distinct values)."""
         values = [_json_text(value) if isinstance(value, bytes) else value for value in self._codes]
         return b"".join(self._parts), [clean(v) if clean and v else v or None for v in values]
@@ -163,10 +163,14 @@ class Buffer:
     def pack(self, clean: Clean | None) -> Packed:
         """The table so far, as a message."""
         ints = {name: _join(parts, self.rows) for name, parts in self._ints.items()}
-        texts = {
-            name: column.pack(clean if name in FREE_TEXTS else None) for name, column in self._texts.items()
-        }
+        cleaners = _cleaners(clean) if clean else {}
+        texts = {name: column.pack(cleaners.get(name)) for name, column in self._texts.items()}
         return {"rows": self.rows, "ints": ints, "texts": texts, "times": self._times}
+
+
+def _cleaners(clean: Clean) -> dict[str, Callable[[str], str | None]]:
+    """By column: what users write, as opposed to what the profiler does."""
+    return {"name": clean, "concrete_inputs": partial(strip_strings, clean=clean)}
 
 
 def _json_text(raw: bytes) -> str:

@@ -13,7 +13,7 @@ def source_fields(document: dict[str, Any], *, keep_names: bool) -> dict[str, An
     base = _int(document.get("baseTimeNanoseconds"))
     version = document.get("schemaVersion")
     return {
-        "format_version": None if version is None else str(version)[:40],
+        "format_version": None if version is None else _text(str(version)[:40]),
         "framework": framework(document),
         "rank": _int(info.get("rank")),
         "world_size": _int(info.get("world_size")),

@@ -29,21 +29,33 @@ MAX_MESSAGE = 1 << 31
 
 
 class Workers:
-    """`count` processes that share the blocks of a trace. Use as a context manager."""
+    """`count` processes that share the blocks of a trace. Use as a context manager.
+
+    Entering raises NotParallelError where no process can be started.
+    """
 
     def __init__(self, source: Source, count: int, *, keep_names: bool) -> None:
-        self._running = [_Worker(source, share, count, keep_names=keep_names) for share in range(count)]
+        task = {"source": source.to_json(), "shares": count, "keep_names": keep_names}
+        self._tasks = [task | {"share": share} for share in range(count)]
+        self._running: list[_Worker] = []
+        self._stack = ExitStack()
         self.document: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
+        with ExitStack() as started:
+            try:
+                for task in self._tasks:
+                    self._running.append(_Worker(task))
+                    started.callback(self._running[-1].stop)
+            except OSError as error:
+                raise NotParallelError from error
+            self._stack = started.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with ExitStack() as stack:
-            for worker in self._running:
-                stack.callback(worker.stop)
+        self._stack.close()
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], int]]:
         """(packed columns, bytes of the file read), in a fixed order; `document` is set afterwards.
@@ -66,13 +78,12 @@ class Workers:
 class _Worker:
     """One process, and a thread that takes its messages so that neither waits for the other."""
 
-    def __init__(self, source: Source, share: int, shares: int, *, keep_names: bool) -> None:
-        task = {"source": source.to_json(), "share": share, "shares": shares, "keep_names": keep_names}
+    def __init__(self, task: dict[str, Any]) -> None:
         path = os.pathsep.join(
             [str(Path(mpg_parsers.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
         )
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", "mpg_parsers.kineto.worker", json.dumps(task)],
+            [sys.executable or "python", "-m", "mpg_parsers.kineto.worker", json.dumps(task)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

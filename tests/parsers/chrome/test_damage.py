@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpg_parsers.chrome.syntax import TRACE_SIGN
 from mpg_parsers.errors import InputError
 from tests.parsers.chrome.reading import is_json, outcome, read
 from tests.parsers.chrome.samples import SAMPLES
@@ -109,7 +110,8 @@ def test_cut_at_any_byte(name: str, size: int) -> None:
         if not text[:at].strip():
             assert said == {"empty_input"}
         else:
-            assert said == (set() if is_json(text[:at]) else {"truncated_input"})
+            kind = "truncated_input" if TRACE_SIGN.search(text[:at]) else "not_a_trace"
+            assert said == (set() if is_json(text[:at]) else {kind})
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -193,6 +195,8 @@ REFUSED = {
     "absurd nesting": f'[{X},{{"ph":"X","a":{DEEP}}}]',
     "absurd nesting in the metadata": f'{{"a":{DEEP},"traceEvents":[{X}]}}',
     "metadata damaged": f'{{"a" 1,"traceEvents":[{X}]}}',
+    "a number of thousands of digits in damaged metadata": f'{{"a":NaN,"b":{"9" * 5000},"traceEvents":[{X}]}}',
+    "a number of thousands of digits in the metadata": f'{{"b":{"9" * 5000},"traceEvents":[{X}]}}',
     "metadata open and the file cut": f'{{"a":{{"b":1,"traceEvents":[{X},',
 }  # fmt: skip
 

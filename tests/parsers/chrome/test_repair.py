@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpg_parsers.chrome.repair import MAX_LENGTH, repair_object
+from mpg_parsers.chrome.repair import MAX_LENGTH, _Effort, repair_object
 
 MENDED = {
     "control characters": (b'{"name":"a\x01b\nc"}', {"name": "a\x01b\nc"}, {"control character": 2}),
@@ -120,3 +120,10 @@ def test_what_is_mended_is_json(text: str) -> None:
     found = repair_object(b'{"ph":"X","args":{' + text.encode() + b"}}")
     if found.fixes:
         assert isinstance(json.loads(found.text), dict)
+
+
+@pytest.mark.parametrize("quotes", range(40))
+def test_the_search_may_end_anywhere(quotes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A string has fewer ends at a second reading if the effort runs out in between."""
+    monkeypatch.setattr("mpg_parsers.chrome.repair._Effort", lambda _: _Effort(quotes))
+    assert repair_object(b'{"args":{"x":"p"}q","y":"r"}s"}}').text == b""

@@ -135,9 +135,9 @@ def test_metadata_is_bounded() -> None:
 def test_texts_in_arguments_are_on_one_line() -> None:
     packer = Packer(lambda text: text.replace("secret", "…"))
     spread = dumps(
-        [event("cpu_op", "secret op", 1, 2, **{"Input Dims": [[1, 2]], "Concrete Inputs": ["secret"]})],
+        [event("cpu_op", "secret op", 1, 2, **{"Input Dims": [[1, 2]], "Concrete Inputs": ["secret/1"]})],
         indent=2,
     )
     packer.take(decode(spread.encode()))
     frame = to_frame(packer.pack()["tables"]["host"])
-    assert frame.select("name", "input_dims", "concrete_inputs").row(0) == ("… op", "[[1, 2]]", '["…"]')
+    assert frame.select("name", "input_dims", "concrete_inputs").row(0) == ("… op", "[[1, 2]]", '["…/1"]')

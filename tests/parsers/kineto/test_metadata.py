@@ -74,6 +74,10 @@ def test_properties() -> None:
     }  # fmt: skip
 
 
+def test_half_a_surrogate_pair_in_the_version() -> None:
+    assert metadata.source_fields({"schemaVersion": "1\ud800"}, keep_names=False)["format_version"] == "1?"
+
+
 def test_half_a_surrogate_pair_in_a_name() -> None:
     row = metadata.devices(OPS, {"deviceProperties": [{"id": 0, "name": "H\ud800"}]}).row(0, named=True)
     assert row["name"] == "H?"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mpg_parsers.kineto.private import strip_directories
+from mpg_parsers.kineto.private import strip_directories, strip_strings
 
 STRIPPED = {
     "/home/ann/proj/train.py(88): step": "train.py(88): step",
@@ -33,6 +33,27 @@ STRIPPED = {
     "ckpt=/mnt/ann/ckpt/1.pt": "ckpt=1.pt",
     "foo('/data/ann/y.txt', \"/data/ann/z.txt\")": "foo('y.txt', \"z.txt\")",
     "[lambda at /home/ann/k.cu:12:3]": "[lambda at k.cu:12:3]",
+    "-I/home/ann/proj/inc": "-Iinc",
+    "-L/root/a/b": "-Lb",
+    "read /root/x": "read x",
+    "x/home/ann/proj/y": "xy",
+    "foo./home/ann/x": "foo.x",
+    "a]/home/ann/b": "a]b",
+    "/home/ann//proj//x": "x",
+    "open //mnt/ann/x": "open x",
+    r"C:\\Users\\ann\\x": "x",
+    r"xC:\Users\ann\p\q": "xq",
+    "~ann/x": "x",
+    "$HOME/ann/proj/a": "a",
+    "${HOME}/ann/a": "a",
+    r"%APPDATA%\ann\x": "x",
+    "%2Fhome%2Fann": "",
+    "f=C%3A%5CUsers%5Cann%5Cp%5Cx": "f=C%3Ax",
+    "ann@host:/mnt/proj/x": "x",
+    "scp ann@10.0.0.1:/x": "scp /x",
+    "/mnt/ann dir/x y/f": "f",
+    "/home/ann dir/x": "x",
+    "/home/ann": "",
 }
 
 
@@ -55,6 +76,12 @@ KEPT = [
     "## Call CompiledFxGraph f1/2ab ##",
     "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
     "a / b",
+    "a / b / c",
+    "f<a / b>(int)",
+    "model/root/block1",
+    "~Foo()",
+    "100%/s",
+    "user@host",
     "a/b/c",
     "1/2",
     "/",
@@ -70,8 +97,36 @@ def test_kept(name: str) -> None:
     assert strip_directories(name) == name
 
 
-@pytest.mark.parametrize("part", ["/a", "/a b", "a/", "~", "\\", ":/", "/home/", "/x(", "http://", "(1): /"])
+LONG = [
+    "/a", "/a b", "a/", "~", "\\", ":/", "/home/", "/x(", "http://", "(1): /", "/", "a", "a.b-", "a b", "~a", "$a",
+    "$a/", "a@b:", "a@", "%", "%2F", "%2Fhome", "%2Fhome%2Fa", "/home", "C:\\Users\\", "C:\\Users", "/home/a b/",
+    "-I/root/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", LONG)
 def test_long_names_take_little_time(part: str) -> None:
     start = time.process_time()
-    strip_directories(part * 200_000)
-    assert time.process_time() - start < 2
+    for text in (part * 200_000, f"{part * 200_000}/", f"/{part * 200_000}("):
+        strip_directories(text)
+    assert time.process_time() - start < 3
+
+
+IN_JSON = {
+    r'["C:\\Users\\Ann\\x","True"]': '["x","True"]',
+    r'["\/home\/ann\/x"]': '["x"]',
+    r'["\u002fhome\u002fann\u002fx", 1e5]': '["x", 1e5]',
+    '[["%2Fhome%2Fann"], ""]': '[[""], ""]',
+    '["a\\"b", "torch/nn"]': '["a\\"b", "torch/nn"]',
+    '["True", ""]': '["True", ""]',
+    "/home/ann/x": "x",
+    "[/home/ann/x": None,
+    r'["\ud800/home/ann/x"]': None,
+    "[" * 100_000 + "/": None,
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), IN_JSON.items(), ids=range(len(IN_JSON)))
+def test_strings_in_json(text: str, expected: str | None) -> None:
+    assert strip_strings(text, strip_directories) == expected
