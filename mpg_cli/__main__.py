@@ -10,7 +10,8 @@ import os
 import sys
 import traceback
 
-from mpg_cli.messages import say
+from mpg_cli.messages import say, say_as_is
+from mpg_cli.process import ending_in_order, open_standard_streams
 from mpg_parsers.errors import MpgError
 
 BAD_INPUT, BUG, INTERRUPTED, CLOSED_PIPE = 3, 70, 130, 141
@@ -23,11 +24,13 @@ os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2,dirty_decay_ms:100,muzzy_d
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
+    open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an ASCII locale must not turn a name into a crash
     try:
-        return _run_and_tell(arguments, debug="--debug" in arguments)
+        with ending_in_order():
+            return _run_and_tell(arguments, debug="--debug" in arguments)
     except BrokenPipeError:  # on standard output, or on standard error while telling of an error
         return CLOSED_PIPE
 
@@ -51,13 +54,26 @@ def _run_and_tell(arguments: list[str], *, debug: bool) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the last resort
+    except BaseException as error:  # noqa: BLE001 - the last resort; a panic of Polars is no Exception
+        stopped = _stopped(error)
+        if stopped is not None:
+            return stopped
         if debug:
-            traceback.print_exception(error)
+            say_as_is("".join(traceback.format_exception(error)).rstrip())
         return _tell(error)
     return status
+
+
+def _stopped(error: BaseException) -> int | None:
+    """The status if a signal is behind the error, which may surface from Polars as another one; else None."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, KeyboardInterrupt):
+            return INTERRUPTED
+        if isinstance(link, SystemExit):
+            return link.code if isinstance(link.code, int) else BUG
+        link = link.__cause__ or link.__context__
+    return None
 
 
 def _run(arguments: list[str]) -> int:
@@ -74,7 +90,7 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def _tell(error: Exception) -> int:
+def _tell(error: BaseException) -> int:
     """Say what went wrong and what to do next; the status."""
     if isinstance(error, MpgError):
         label, message, hint, status = error.label, error.message, error.hint, error.exit_status

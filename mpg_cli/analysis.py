@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from mpg_cli import __version__, hardware
+from mpg_cli.checks import check_sums
 from mpg_cli.goodput import activity as activities
 from mpg_cli.goodput import collectives, intervals, judging, kernels, ledger, quality, runtime
 from mpg_cli.goodput.models import Models
@@ -106,6 +107,7 @@ class _Analysis:
         self.inside = _inside(loaded.ops, self.spans)
         self.paths = dict(loaded.sources.select("source", "path").iter_rows())
         self.ranks = dict(loaded.sources.select("source", "rank").iter_rows())
+        check_sums(loaded.ops, self.spans, self.paths)
 
     def report(self) -> model.Report:
         resolution = runtime.resolve_windows(self.loaded, self.busy, self.windows.by_source)
@@ -113,8 +115,9 @@ class _Analysis:
         ledger.check_closed(rows, capacity)
         judged = self._judge()
         if judged.rows is not None:
-            rows = ledger.refine(rows, "productive", judged.rows).rows
-            ledger.check_closed(rows, capacity)
+            refined = ledger.refine(rows, "productive", judged.rows)
+            ledger.check_closed(refined.faults.rename({"excess_ns": "chip_ns"}), 0)
+            ledger.check_closed(rows := refined.rows, capacity)
         rolled = ledger.roll(rows, load_taxonomy(), self.options.view)
         steps = self._steps()
         found = self._collectives()
@@ -140,8 +143,7 @@ class _Analysis:
 
     def _judge(self) -> judging.Judged:
         options = self.options.program or judging.ProgramOptions(hardware.load(), Models.load())
-        steps = int(self.windows.by_source["steps"].sum())
-        judged = judging.judge(self.dataset, self.loaded, self.spans, steps, options)
+        judged = judging.judge(self.dataset, self.loaded, self.spans, options)
         self.notices += judged.notices
         return judged
 
@@ -163,8 +165,9 @@ class _Analysis:
         )
 
     def _steps(self) -> tuple[model.Step, ...]:
-        figures = runtime.step_figures(self.loaded, self.busy, self.windows.steps)
-        self._notice_steps(figures)
+        listed = runtime.listed_steps(self.windows.steps, self.loaded.subjects)
+        figures = runtime.step_figures(self.loaded, self.busy, listed)
+        self._notice_steps(listed.height)
         rows = figures.join(self.loaded.subjects.select("subject", "device"), on="subject")
         names = ("device", "wall_ns", "busy_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns")
         return tuple(
@@ -177,14 +180,17 @@ class _Analysis:
             for row in rows.sort("_step", "subject").iter_rows(named=True)
         )
 
-    def _notice_steps(self, figures: pl.DataFrame) -> None:
+    def _notice_steps(self, listed: int) -> None:
         if self.options.window == "steps":
             self._notice_no_steps(self.windows.by_source.filter(pl.col("steps") == 0))
-        idle = figures.group_by("source", "_step").agg(pl.col("busy_ns").sum()).filter(pl.col("busy_ns") == 0)
-        for source, count in idle.group_by("source").len().sort("source").iter_rows():
-            total = figures.filter(pl.col("source") == source)["_step"].n_unique()
-            message = f"{count} of {total} steps have no device activity at all"
-            self.notices.append(Notice("steps_without_device_work", message, count, self.paths[source]))
+        counts = runtime.idle_steps(self.loaded, self.busy, self.windows.steps)
+        for source, total, idle in counts.filter(pl.col("idle") > 0).iter_rows():
+            message = f"{idle} of {total} steps have no device activity at all"
+            self.notices.append(Notice("steps_without_device_work", message, idle, self.paths[source]))
+        left = sum(counts["total"]) - listed
+        if left:
+            message = f"only the first {listed} steps are listed, not {left} more: too many devices and steps"
+            self.notices.append(Notice("steps_not_listed", message, left))
 
     def _notice_no_steps(self, stepless: pl.DataFrame) -> None:
         pattern = self.options.step_regex
@@ -275,7 +281,7 @@ def _inside(ops: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _capacity(spans: pl.DataFrame) -> int:
-    return int((spans["end_ns"] - spans["start_ns"]).sum())
+    return sum(spans["end_ns"] - spans["start_ns"])  # in Python's integers: many devices exceed 64 bits
 
 
 def _busy_in(busy: pl.DataFrame, spans: pl.DataFrame) -> int:

@@ -136,7 +136,8 @@ def analyze(  # noqa: PLR0913 - one parameter per option
         "flops_per_step": flops_per_step,
     }
     flags |= {"cache_dir": cache, "cache_enabled": False if no_cache else None}
-    report = commands.analyze(paths, commands.settings(config, flags), strict=strict, quiet=quiet)
+    chosen = commands.settings(config, flags, quiet=quiet)
+    report = commands.analyze(paths, chosen, strict=strict, quiet=quiet, output=target.path)
     target.write(report, quiet=quiet)
 
 
@@ -155,7 +156,9 @@ def ingest(  # noqa: PLR0913
     """Read traces into a folder of Parquet tables, for `mpg report` and for your own queries."""
     from mpg_cli import commands
 
-    settings = commands.settings(config, {"keep_names": keep_names, "jobs": jobs, "cache_enabled": False})
+    settings = commands.settings(
+        config, {"keep_names": keep_names, "jobs": jobs, "cache_enabled": False}, quiet=quiet
+    )
     commands.ingest_to(paths, output, settings, force=force, quiet=quiet)
 
 
@@ -193,7 +196,8 @@ def report(  # noqa: PLR0913
         "useful_tokens": useful_tokens,
         "flops_per_step": flops_per_step,
     }
-    target.write(commands.report_on(dataset, commands.settings(config, flags), strict=strict), quiet=quiet)
+    chosen = commands.settings(config, flags, quiet=quiet)
+    target.write(commands.report_on(dataset, chosen, strict=strict, output=target.path), quiet=quiet)
 
 
 @app.command()

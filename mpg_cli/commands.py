@@ -14,12 +14,12 @@ from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import Cause, load_taxonomy
 from mpg_cli.hardware import load as load_catalogue
-from mpg_cli.hardware.listing import hardware_text
+from mpg_cli.hardware.listing import chip_called, hardware_text
 from mpg_cli.ingest import IngestOptions, ingest
 from mpg_cli.messages import printable, say
 from mpg_cli.progress import progress_on
 from mpg_cli.sources import source_notices
-from mpg_cli.store import check_target, open_dataset, write_dataset
+from mpg_cli.store import check_target, is_part, open_dataset, write_dataset
 from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.registry import parsers, verdicts
 from mpg_parsers.source import expand
@@ -38,25 +38,29 @@ STRICT = (
 )  # fmt: skip
 
 
-def settings(path: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """The settings in force."""
-    return config.load(path, flags)
+def settings(path: Path | None, flags: Mapping[str, Any], *, quiet: bool = False) -> Settings:
+    """The settings in force. Raises UsageError."""
+    return config.load(path, flags, _warn(quiet=quiet))
 
 
-def analyze(paths: Sequence[str], chosen: Settings, *, strict: bool, quiet: bool) -> Report:
-    """Ingest and analyse. Raises InputError."""
+def analyze(
+    paths: Sequence[str], chosen: Settings, *, strict: bool, quiet: bool, output: Path | None = None
+) -> Report:
+    """Ingest and analyse. Raises InputError; UsageError if `output` is one of the files to read."""
     options = _options(chosen)
     with progress_on(quiet=quiet) as progress:
         reading = IngestOptions(
-            chosen.keep_names, _cache(chosen), progress, _warn(quiet=quiet), jobs=chosen.jobs
+            chosen.keep_names, _cache(chosen), progress, _warn(quiet=quiet), chosen.jobs, output
         )
         with ingest(paths, reading) as dataset:
             report = analyze_dataset(dataset, options)
     return _checked(report, strict=strict)
 
 
-def report_on(folder: Path, chosen: Settings, *, strict: bool) -> Report:
-    """Analyse a dataset on disk. Raises InputError."""
+def report_on(folder: Path, chosen: Settings, *, strict: bool, output: Path | None = None) -> Report:
+    """Analyse a dataset on disk. Raises InputError; UsageError if `output` is a file of the dataset."""
+    if output is not None and is_part(folder, output):
+        raise UsageError(f"-o {output}: is one of the files to read", hint="choose another name")
     return _checked(analyze_dataset(open_dataset(folder), _options(chosen)), strict=strict)
 
 
@@ -90,8 +94,11 @@ def _cache(chosen: Settings) -> Cache | None:
 
 
 def _options(chosen: Settings) -> AnalysisOptions:
+    catalogue = load_catalogue(chosen.chips)
+    if chosen.chip:
+        chip_called(catalogue, chosen.chip)  # a name that is none is an error before anything is read
     program = ProgramOptions(
-        load_catalogue(chosen.chips),
+        catalogue,
         Models.load(chosen.models),
         chosen.chip,
         chosen.pg_basis,

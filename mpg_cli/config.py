@@ -43,10 +43,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpg_parsers.errors import UsageError
+from mpg_parsers.errors import UsageError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 FILE = "mpg.toml"
 WINDOWS = ("steps", "device", "all")
@@ -102,13 +102,16 @@ LIMITS = {"jobs": (0.0, 64.0), "useful_tokens": (0.0, 1.0), "flops_per_step": (1
 NAME_KEYS = ("id", "class", "family", "pattern", "examples", "not")
 
 
-def load(explicit: Path | None, flags: Mapping[str, Any]) -> Settings:
+def load(
+    explicit: Path | None, flags: Mapping[str, Any], warn: Callable[[str], None] = lambda _: None
+) -> Settings:
     """The settings in force. `flags` are the values given on the command line, None where not given.
 
-    Raises UsageError for an unknown key or value, naming where it stands.
+    Raises UsageError for an unknown key or value, naming where it stands. A pyproject.toml that cannot be read is
+    told to `warn`: it may be of another program.
     """
     values: dict[str, Any] = {}
-    document, base, where = _document(explicit)
+    document, base, where = _document(explicit, warn)
     if document:
         values.update(_from_document(document, base, where))
     for name, variable in KEYS.values():
@@ -124,7 +127,7 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _document(explicit: Path | None) -> tuple[dict[str, Any], Path, str]:
+def _document(explicit: Path | None, warn: Callable[[str], None]) -> tuple[dict[str, Any], Path, str]:
     """(settings as written, folder that relative paths start from, name for messages)."""
     if explicit is not None:
         return _read(explicit), explicit.parent, str(explicit)
@@ -132,10 +135,18 @@ def _document(explicit: Path | None) -> tuple[dict[str, Any], Path, str]:
         return _read(Path(FILE)), Path(), FILE
     project = Path("pyproject.toml")
     if project.is_file():
-        tool = _read(project).get("tool")
-        found = tool.get("mpg", {}) if isinstance(tool, dict) else {}
-        return _table(found, "pyproject.toml: [tool.mpg]"), Path(), "pyproject.toml [tool.mpg]"
+        return _of_project(project, warn), Path(), "pyproject.toml [tool.mpg]"
     return {}, Path(), ""
+
+
+def _of_project(project: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+    try:
+        tool = _read(project).get("tool")
+    except UsageError as error:
+        warn(f"{error.message} (no settings are taken from it)")
+        return {}
+    found = tool.get("mpg", {}) if isinstance(tool, dict) else {}
+    return _table(found, "pyproject.toml: [tool.mpg]")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -145,6 +156,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror}", hint="name a settings file that can be read") from error
     except ValueError as error:
         raise UsageError(f"{path}: {error}", hint="the settings file is TOML in UTF-8") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: nested too deeply", hint="the settings file is plain TOML") from error
 
 
 def _table(content: object, where: str) -> dict[str, Any]:
@@ -184,7 +197,8 @@ def _list_of_tables(section: str, content: object, where: str) -> tuple[dict[str
 def _known(name: str, names: tuple[str, ...], where: str) -> None:
     if name not in names:
         raise UsageError(
-            f"{where}: unknown setting {name!r}{did_you_mean(name, names)}", hint=f"known: {', '.join(names)}"
+            f"{where}: unknown setting {shown(name)}{did_you_mean(name, names)}",
+            hint=f"known: {', '.join(names)}",
         )
 
 
@@ -199,8 +213,8 @@ def check(name: str, value: object, where: str) -> object:
     choices = {"window": WINDOWS, "view": VIEWS, "pg_basis": BASES}.get(name)
     if choices:
         if value not in choices:
-            close = did_you_mean(str(value), choices)
-            raise UsageError(f"{where}: {value!r} is none of {', '.join(choices)}{close}")
+            close = did_you_mean(value, choices) if isinstance(value, str) else ""
+            raise UsageError(f"{where}: {shown(value)} is none of {', '.join(choices)}{close}")
         return value
     if name == "cache_limit":
         return parse_size(value, where)
@@ -209,34 +223,43 @@ def check(name: str, value: object, where: str) -> object:
     if name in LIMITS:
         return _number(name, value, where)
     if not isinstance(value, str):
-        raise UsageError(f"{where}: expected a text, got {value!r}")
+        raise UsageError(f"{where}: expected a text, got {shown(value)}")
     return value or None
 
 
 def _number(name: str, value: object, where: str) -> float:
     low, high = LIMITS[name]
     try:
-        number = float(str(value))
+        number = float(_as_text(value))
     except ValueError:
         number = -1.0
     whole = name == "jobs"
     if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
         kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{where}: expected {kind} from {low:g} to {high:g}, got {value!r}")
+        raise UsageError(f"{where}: expected {kind} from {low:g} to {high:g}, got {shown(value)}")
     return int(number) if whole else number
 
 
 def _boolean(value: object, where: str) -> bool:
     if isinstance(value, bool):
         return value
-    if str(value).lower() not in ON:
-        raise UsageError(f"{where}: expected true or false, got {value!r}")
-    return ON[str(value).lower()]
+    word = _as_text(value).lower()
+    if word not in ON:
+        raise UsageError(f"{where}: expected true or false, got {shown(value)}")
+    return ON[word]
+
+
+def _as_text(value: object) -> str:
+    """Nothing for a number of thousands of digits or a list that is nested as deep: no setting is so long."""
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        return ""
 
 
 def parse_size(value: object, where: str) -> int:
     """Bytes in 512, "512MiB" or "4GiB". Raises UsageError."""
-    match = re.fullmatch(r"(\d{1,15})\s*([KMGT]iB|B|)", str(value).strip())
+    match = re.fullmatch(r"(\d{1,15})\s*([KMGT]iB|B|)", _as_text(value).strip())
     if match is None or isinstance(value, bool):
-        raise UsageError(f"{where}: expected a size such as 4GiB, got {value!r}")
+        raise UsageError(f"{where}: expected a size such as 4GiB, got {shown(value)}")
     return int(match[1]) * UNITS[match[2]]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from mpg_cli.cache import MIN_SIZE, Cache, Key
+from mpg_cli.sources import Repeats
 from mpg_cli.store import (
     MANIFEST,
     Dataset,
@@ -24,7 +25,7 @@ from mpg_cli.store import (
     read_manifest,
     writing,
 )
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.registry import NotParallelError, ParseOptions, Parser, detect
 from mpg_parsers.source import Source, expand
 
@@ -50,7 +51,8 @@ def _say_nothing(_: str) -> None:
 class IngestOptions:
     """keep_names: see ParseOptions; progress: called with (path, bytes done, bytes in all) of a file; warn:
     called with what deserves a line on standard error, but says nothing of the figures; jobs: processes that may
-    share one large file, 0: as many as there are cores, up to MAX_JOBS.
+    share one large file, 0: as many as there are cores, up to MAX_JOBS; output: a file that will be written, which
+    can be none of those that are read.
     """
 
     keep_names: bool = False
@@ -58,22 +60,29 @@ class IngestOptions:
     progress: Progress | None = None
     warn: Callable[[str], None] = _say_nothing
     jobs: int = 0
+    output: Path | None = None
 
 
 @contextmanager
 def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
     """Read everything named into one dataset, which lasts as long as the context.
 
-    Raises InputError for the first file that cannot be used, or if none can. A file that no parser takes is a
-    notice, if there is any other.
+    Raises InputError for the first file that cannot be used, or if none can; UsageError if one is to be written
+    over. A file that no parser takes is a notice, if there is any other; so is one with the content of another.
     """
     with tempfile.TemporaryDirectory(prefix="mpg-") as folder, expand(paths) as expansion:
+        _refuse_output(expansion.sources, options.output)
         reading = _Reading(options, Path(folder), options.cache)
         dataset = Dataset(notices=list(expansion.notices))
         refused: list[InputError] = []
+        repeats = Repeats()
         for source in _outside_datasets(expansion.sources, dataset.notices):
             try:
-                dataset.add(reading.read(source))
+                tables = reading.read(source)
+                if notice := repeats.notice(tables["sources"].collect()):
+                    dataset.notices.append(notice)
+                else:
+                    dataset.add(tables)
             except InputError as error:
                 if error.kind not in (NOT_TAKEN if source.named else NOT_OURS):
                     raise
@@ -85,6 +94,14 @@ def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
             yield dataset
         finally:
             reading.close()
+
+
+def _refuse_output(sources: Sequence[Source], output: Path | None) -> None:
+    if output is None or not output.is_file():
+        return
+    for source in sources:
+        if os.path.samefile(source.file, output):  # noqa: PTH121 - the other one needs a Path of each source
+            raise UsageError(f"-o {output}: is one of the files to read", hint="choose another name")
 
 
 def _outside_datasets(sources: Sequence[Source], notices: list[Notice]) -> list[Source]:
@@ -210,8 +227,7 @@ class _Reading:
             writer.restart()
             self._copy(writer, source, parser, digest, 1)
         if _stamp(source) != before:
-            message, hint = "the file changed while it was read", "wait until it is written, and run again"
-            raise InputError("truncated_input", source.path, message, hint=hint)
+            raise _changed(source)
 
     def _copy(
         self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: _Digest, jobs: int
@@ -236,8 +252,11 @@ class _Reading:
 
 def _jobs(source: Source, wanted: int) -> int:
     """How many processes decode a file: one unless it is large, and none more than wanted."""
-    with Path(source.file).open("rb") as file:
-        packed = source.member is None and file.read(2) == GZIP
+    try:
+        with Path(source.file).open("rb") as file:
+            packed = source.member is None and file.read(2) == GZIP
+    except FileNotFoundError as error:
+        raise _changed(source) from error
     if source.size < (SHARED_GZIP if packed else SHARED):
         return 1
     return wanted or min(MAX_JOBS, _cores())
@@ -251,8 +270,19 @@ def _cores() -> int:
 
 
 def _stamp(source: Source) -> tuple[int, int]:
-    about = Path(source.file).stat()
+    try:
+        about = Path(source.file).stat()
+    except FileNotFoundError as error:
+        raise _changed(source) from error
     return about.st_size, about.st_mtime_ns
+
+
+def _changed(source: Source) -> InputError:
+    message, hint = (
+        "the file changed or vanished while it was read",
+        "wait until it is written, and run again",
+    )
+    return InputError("truncated_input", source.path, message, hint=hint)
 
 
 def _renamed(tables: Tables, source: Source) -> Tables:

@@ -11,5 +11,15 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """One line on standard error."""
-    print(printable(text), file=sys.stderr)
+    """One line on standard error. Raises BrokenPipeError; where it cannot be written otherwise, it is lost."""
+    say_as_is(printable(text))
+
+
+def say_as_is(text: str) -> None:
+    """Lines of our own on standard error, such as a traceback. Raises as `say` does."""
+    try:
+        print(text, file=sys.stderr)
+    except BrokenPipeError:
+        raise
+    except OSError:  # a full disk: no reason to give the run another status
+        pass

@@ -56,7 +56,7 @@ class Target:
                 sys.stdout.buffer.flush()
             return
         with writing(self.path):
-            _write(self.path.resolve(), data)
+            _write(self.path, data)
         if not quiet:
             say(f"Wrote {self.path}")
 
@@ -135,11 +135,15 @@ def _terminal_width() -> int:
     return min(max(MIN_WIDTH, width), MAX_WIDTH)
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write so that `path` holds all of `data` or what it held before; into a device or pipe directly."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
+def _write(named: Path, data: bytes) -> None:
+    """Write so that the file holds all of `data` or what it held before; into a device or pipe directly.
+
+    A link is followed; one to a pipe, such as /dev/stdout, leads to no path.
+    """
+    if named.exists() and not named.is_file():
+        named.write_bytes(data)
         return
+    path = named.resolve()
     handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,9 @@ def progress_on(*, quiet: bool) -> Iterator[Progress | None]:
         DownloadColumn(),
         TransferSpeedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    console = Console(stderr=True, _environ=environment)  # Rich fails where those are no numbers to Python
+    with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def advance(path: str, done: int, total: int) -> None:

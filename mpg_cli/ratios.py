@@ -13,44 +13,63 @@ if TYPE_CHECKING:
 GRAPH_ROW_LIMIT = 0.01  # share of the window above which graph-level rows make RG unknowable
 REASONS = {"sg": "needs a scheduler log; only traces were given", "mpg": "needs SG and PG"}
 EMPTY = "the window is empty"
+NO_COMPUTING = "no computing in the window"
 
 
 def goodput(rolled: Rolled, basis: str, view: str, judged: Judged) -> Goodput:
     """The goodput of a rolled ledger over the window that `basis` names.
 
     RG is null above GRAPH_ROW_LIMIT of graph-level rows: at its bounds all of them are idle, or all compute. PG, MFU
-    and HFU are null where computing time could not be judged; PG's bounds are those of the unmodelled time.
+    and HFU are null with it, and where computing time could not be judged.
     """
     reasons = dict(REASONS)
     low, high = _graph_bounds(rolled, reasons)
     rg = None if "rg" in reasons else _ratio(rolled.productive_ns, rolled.allocated_ns, basis)
-    reason = EMPTY if not rolled.productive_ns else judged.reason
+    reason = judged.reason or reasons.get("rg", "") or ("" if rolled.productive_ns else NO_COMPUTING)
     if reason:
         reasons |= dict.fromkeys(("pg", "mfu", "hfu"), reason)
-    known = not reason and judged.rows is not None
-    unmodelled = sum(t.chip_ns for t in rolled.by_cause if t.cause == "unmodelled")
-    partly = judged.rows is not None and not known and rolled.productive_ns > 0
-    pg_basis = judged.basis
+    elif judged.hfu_ns is None:
+        reasons["hfu"] = "declared FLOPs do not tell recomputation"
+    pg_min, pg_max = _bounds(rolled, judged) if reason and judged.rows is not None else (None, None)
     return Goodput(
         None,
         rg,
-        _ratio(judged.ideal_ns, rolled.productive_ns, pg_basis, judged.coverage) if known else None,
+        None
+        if reason
+        else _ratio(judged.ideal_ns, rolled.productive_ns, judged.basis, judged.basis_coverage),
         None,
-        mfu=_ratio(judged.ideal_ns, rolled.allocated_ns, pg_basis) if known else None,
-        hfu=_ratio(judged.hardware_ideal_ns, rolled.allocated_ns, pg_basis) if known else None,
+        mfu=None
+        if reason
+        else _ratio(judged.mfu_ns, rolled.allocated_ns, judged.peak_basis, judged.coverage),
+        hfu=None
+        if reason or judged.hfu_ns is None
+        else _ratio(judged.hfu_ns, rolled.allocated_ns, judged.peak_basis, judged.coverage),
         rg_min=low,
         rg_max=high,
-        pg_min=judged.ideal_ns / rolled.productive_ns if partly else None,
-        pg_max=(judged.ideal_ns + unmodelled) / rolled.productive_ns if partly else None,
+        pg_min=pg_min,
+        pg_max=pg_max,
         view=view,
         reasons=reasons,
     )
 
 
+def _bounds(rolled: Rolled, judged: Judged) -> tuple[float | None, float | None]:
+    """PG if all that is not judged (no model, or graph-level rows) were at its worst, and at its best."""
+    open_ns = {cause: _sum(rolled, cause) for cause in ("unmodelled", "unclassified_busy")}
+    whole = rolled.productive_ns + open_ns["unclassified_busy"]
+    if not whole:
+        return None, None
+    return judged.ideal_ns / whole, (judged.ideal_ns + sum(open_ns.values())) / whole
+
+
+def _sum(rolled: Rolled, cause: str) -> int:
+    return sum(total.chip_ns for total in rolled.by_cause if total.cause == cause)
+
+
 def _graph_bounds(rolled: Rolled, reasons: dict[str, str]) -> tuple[float | None, float | None]:
     """The bounds of RG where it is null because of graph-level rows; the reason is added to `reasons`."""
     total = rolled.allocated_ns
-    unclassified = sum(t.chip_ns for t in rolled.by_cause if t.cause == "unclassified_busy")
+    unclassified = _sum(rolled, "unclassified_busy")
     if not total:
         reasons["rg"] = EMPTY
     elif unclassified > GRAPH_ROW_LIMIT * total:

@@ -34,6 +34,28 @@ def load_sources(dataset: Dataset) -> tuple[pl.DataFrame, list[Notice]]:
     return sources, notices + _missing_ranks(sources)
 
 
+class Repeats:
+    """Finds files with the content of an earlier one, such as a copy or a hard link.
+
+    Two files that differ in rank by their names are not taken for one; files of one rank are refused later.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[str, int | None]] = {}
+
+    def notice(self, sources: pl.DataFrame) -> Notice | None:
+        """What to say of the file in `sources` (one row) where it is not to be counted, else None."""
+        path, digest, stated = sources.select("path", "sha256", "rank").row(0)
+        rank = rank_from_name(path) if stated is None else stated
+        if digest not in self._first:
+            self._first[digest] = path, rank
+            return None
+        first, other = self._first[digest]
+        if rank is not None and other is not None:
+            return None
+        return Notice("skipped_files", f"has the same content as {first} (skipped)", 1, path)
+
+
 def _guessed_ranks(sources: pl.DataFrame) -> list[Notice]:
     message = "the file states no rank (no distributedInfo): rank{} is taken from its name"
     rows = sources.select("rank", "path").iter_rows()
@@ -61,8 +83,10 @@ def _refuse_duplicates(sources: pl.DataFrame) -> None:
     if twice.is_empty():
         return
     rank = twice["rank"][0]
-    first, *others = twice.filter(pl.col("rank") == rank)["path"]
-    message = f"rank {rank} is also in {', '.join(others[:3])}{', …' if others[3:] else ''}"
+    files = twice.filter(pl.col("rank") == rank)
+    first, *others = files["path"]
+    same = " (the same content)" if files["sha256"].n_unique() == 1 else ""
+    message = f"rank {rank} is also in {', '.join(others[:3])}{', …' if others[3:] else ''}{same}"
     hint = "give each rank once, or analyse the files one at a time"
     raise InputError("duplicate_rank", first, message, hint=hint)
 

@@ -21,6 +21,7 @@ import msgspec
 import polars as pl
 
 from mpg_cli import __version__
+from mpg_cli.checks import check_table
 from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.tables import SCHEMA_VERSION, TABLES, Table
 
@@ -160,7 +161,11 @@ class ParquetWriter:
 
     def _exchange(self, target: Path) -> None:
         old = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=target.parent))
-        target.rename(old)  # over the empty folder
+        try:
+            target.rename(old)  # over the empty folder
+        except BaseException:
+            old.rmdir()
+            raise
         try:
             self._folder.rename(target)
         except BaseException:
@@ -245,11 +250,16 @@ def _with_source(frame: pl.DataFrame) -> pl.DataFrame:
 def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of a whole dataset of this schema version; None if it is none, or a part is damaged."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        manifest = _decode_manifest(folder)
         whole = all(_is_whole(folder, name, mark) for name, mark in manifest.files.items())
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
+    whole = whole and any(name.startswith("sources/") for name in manifest.files)
     return manifest if whole and manifest.schema_version == SCHEMA_VERSION else None
+
+
+def _decode_manifest(folder: Path) -> Manifest:
+    return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
 
 
 def _is_whole(folder: Path, name: str, mark: tuple[int, int]) -> bool:
@@ -279,14 +289,43 @@ def open_dataset(folder: Path) -> Dataset:
         hint = "run `mpg ingest PATH… -o DIR` again; datasets of other mpg versions may need it"
         message = f"no whole mpg dataset of schema {SCHEMA_VERSION}"
         raise InputError("corrupt_input", str(folder), message, hint=hint)
-    return Dataset.of(open_tables(folder, manifest), manifest.sources, manifest.notices)
+    tables = open_tables(folder, manifest)
+    for name, frame in tables.items():
+        check_table(TABLES[name], frame, manifest.sources, str(folder))
+    return Dataset.of(tables, manifest.sources, manifest.notices)
+
+
+def is_part(folder: Path, file: Path) -> bool:
+    """Whether `file` is one of those that make up the dataset in `folder`."""
+    try:
+        name = file.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        return False
+    return name == MANIFEST or PART.fullmatch(name) is not None
 
 
 def check_target(folder: Path, *, force: bool) -> None:
     """Raise UsageError unless a dataset may be written to `folder`: never over anything but a dataset."""
-    if folder.exists() and (not force or not (folder / MANIFEST).is_file()):
+    if not folder.exists():
+        return
+    if not force or not (folder / MANIFEST).is_file():
         hint = "choose another folder" if force else "choose another folder, or --force to replace a dataset"
         raise UsageError(f"{folder} exists", hint=hint)
+    for file in _not_listed(folder):
+        hint = "move it away, or choose another folder"
+        raise UsageError(f"{file} is no part of the dataset, and would be lost", hint=hint)
+
+
+def _not_listed(folder: Path) -> Iterator[Path]:
+    """What lies in a dataset's folder and its manifest does not name; of a damaged manifest, everything."""
+    try:
+        listed = set(_decode_manifest(folder).files)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        listed = set()
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder).as_posix()
+        if (file.is_symlink() or not file.is_dir()) and name not in listed and name != MANIFEST:
+            yield file
 
 
 def write_dataset(dataset: Dataset, folder: Path, *, force: bool) -> None:
@@ -295,13 +334,14 @@ def write_dataset(dataset: Dataset, folder: Path, *, force: bool) -> None:
     Raises UsageError if it exists, unless `force` and it is an mpg dataset; InputError write_failed.
     """
     check_target(folder, force=force)
+    target = folder.resolve()  # of a link, what it leads to
     with writing(folder):
-        writer = ParquetWriter(folder.absolute().parent, described=True)
+        writer = ParquetWriter(target.parent, described=True)
         try:
             for table in TABLES:
                 for batch in dataset.scan(table).collect_batches(chunk_size=PART_ROWS):
                     writer.add(table, batch)
-            writer.commit(folder.absolute(), sources=dataset.count, notices=dataset.notices, replace=force)
+            writer.commit(target, sources=dataset.count, notices=dataset.notices, replace=force)
         except BaseException:
             writer.discard()
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpg_cli.hardware.chip import Chip, Peak, Unit
 from mpg_cli.hardware.dtypes import DTYPES, dtype_name
-from mpg_parsers.errors import UsageError
+from mpg_parsers.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,7 @@ def _check_keys(entry: Mapping[str, Any], where: str) -> None:
     for key in entry:
         if key not in KEYS:
             raise UsageError(
-                f"{where}: unknown key {key!r}{_near(key, KEYS)}", hint=f"known: {', '.join(KEYS)}"
+                f"{where}: unknown key {shown(key)}{_near(key, KEYS)}", hint=f"known: {', '.join(KEYS)}"
             )
 
 
@@ -104,20 +104,20 @@ def _near(name: str, names: tuple[str, ...]) -> str:
 
 def _table(content: object, where: str) -> dict[str, Any]:
     if not isinstance(content, dict):
-        raise UsageError(f"{where}: expected a table, got {content!r}")
+        raise UsageError(f"{where}: expected a table, got {shown(content)}")
     return content
 
 
 def _tables(content: object, where: str) -> list[dict[str, Any]]:
     if not isinstance(content, list):
-        raise UsageError(f"{where}: expected a list of tables with dtype and tflops, got {content!r}")
+        raise UsageError(f"{where}: expected a list of tables with dtype and tflops, got {shown(content)}")
     return [_table(row, where) for row in content]
 
 
 def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str):
-        raise UsageError(f"{where}: {key}: expected a text, got {value!r}")
+        raise UsageError(f"{where}: {key}: expected a text, got {shown(value)}")
     return value.strip()
 
 
@@ -126,14 +126,14 @@ def _aliases(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(
         isinstance(alias, str) and alias.strip() for alias in value
     ):
-        raise UsageError(f"{where}: aliases: expected a list of names, got {value!r}")
+        raise UsageError(f"{where}: aliases: expected a list of names, got {shown(value)}")
     return tuple(value)
 
 
 def _capability(entry: Mapping[str, Any], where: str) -> str | None:
     value = _text(entry, "compute_capability", where)
     if value and not re.fullmatch(r"\d{1,3}\.\d{1,3}", value):
-        raise UsageError(f'{where}: compute_capability: expected e.g. "9.0", got {value!r}')
+        raise UsageError(f'{where}: compute_capability: expected e.g. "9.0", got {shown(value)}')
     return value or None
 
 
@@ -142,7 +142,7 @@ def _count(entry: Mapping[str, Any], key: str, where: str) -> int | None:
     if value is not None and (
         isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 10**6
     ):
-        raise UsageError(f"{where}: {key}: expected a whole number above zero, got {value!r}")
+        raise UsageError(f"{where}: {key}: expected a whole number above zero, got {shown(value)}")
     return value
 
 
@@ -154,13 +154,15 @@ def _figure(value: object, where: str) -> Decimal:
     """A figure above zero, as the decimal number that was written."""
     try:
         figure = Decimal(str(value)) if isinstance(value, int | float | Decimal) else Decimal("NaN")
-    except InvalidOperation:
+    except (InvalidOperation, ValueError):  # a whole number of thousands of digits
         figure = Decimal("NaN")
     exponent = figure.as_tuple().exponent
-    if not (isinstance(exponent, int) and exponent >= _FINEST and _SMALLEST <= figure <= _LARGEST) or isinstance(
-        value, bool
-    ):
-        raise UsageError(f"{where}: expected a number from 0.001 to 1000000 with at most 9 decimals, got {value!r}")
+    if not (
+        isinstance(exponent, int) and exponent >= _FINEST and _SMALLEST <= figure <= _LARGEST
+    ) or isinstance(value, bool):
+        raise UsageError(
+            f"{where}: expected a number from 0.001 to 1000000 with at most 9 decimals, got {shown(value)}"
+        )
     return figure
 
 
@@ -179,7 +181,9 @@ def _dtype(name: object, where: str) -> str:
     dtype = dtype_name(name) if isinstance(name, str) else None
     if dtype is None:
         near = _near(str(name), DTYPES)
-        raise UsageError(f"{where}: unknown operand type {name!r}{near}", hint=f"known: {', '.join(DTYPES)}")
+        raise UsageError(
+            f"{where}: unknown operand type {shown(name)}{near}", hint=f"known: {', '.join(DTYPES)}"
+        )
     return dtype
 
 

@@ -26,10 +26,11 @@ def hardware_text(name: str | None, catalogue: Catalogue | None = None) -> str:
     Raises UsageError, with the nearest names, if the name is unknown or may mean several chips.
     """
     known = catalogue or load()
-    return "\n".join(_table(known) if name is None else _details(_chip(known, name))) + "\n"
+    return "\n".join(_table(known) if name is None else _details(chip_called(known, name))) + "\n"
 
 
-def _chip(catalogue: Catalogue, name: str) -> Chip:
+def chip_called(catalogue: Catalogue, name: str) -> Chip:
+    """The one chip called or reported as `name`. Raises UsageError, with the nearest names, if there is none."""
     chips = catalogue.names.get(name_key(name), ())
     if len(chips) == 1:
         return chips[0]

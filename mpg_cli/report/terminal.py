@@ -64,6 +64,7 @@ def _console(file: TextIO, width: int | None, *, color: bool) -> Console:
         markup=False,
         emoji=False,
         highlight=False,
+        _environ={},  # COLUMNS and LINES are the caller's matter; Rich fails where they are no numbers to Python
     )
 
 

@@ -17,6 +17,7 @@ from mpg_cli import cache as caches
 from mpg_cli import ingest as ingesting
 from mpg_cli.cache import Cache, Key, default_folder
 from mpg_cli.store import MANIFEST, TEMPORARY
+from mpg_parsers.tables import TABLES
 from tests.mpg_cli.datasets import op, source, table
 from tests.mpg_cli.running import Result, kernel, mpg, profiler_step, trace
 
@@ -142,6 +143,13 @@ def flip(entry: Path) -> None:
     part(entry).write_bytes(data)
 
 
+def forget(entry: Path, *tables: str) -> None:
+    """Take what belongs to `tables` out of the manifest."""
+    manifest = json.loads((entry / MANIFEST).read_text())
+    manifest["files"] = {name: m for name, m in manifest["files"].items() if name.split("/")[0] not in tables}
+    (entry / MANIFEST).write_text(json.dumps(manifest))
+
+
 def become_a_file(entry: Path) -> None:
     entry.rename(entry.with_name("away"))
     entry.write_text("not a folder")
@@ -163,6 +171,8 @@ def become_a_folder_of_something_else(entry: Path) -> None:
         lambda entry: part(entry).unlink(),
         lambda entry: (entry / MANIFEST).unlink(),
         lambda entry: (entry / MANIFEST).write_text("{}"),
+        lambda entry: forget(entry, "sources"),
+        lambda entry: forget(entry, *TABLES),
     ],
 )
 def test_a_damaged_entry_is_ignored_and_replaced(
@@ -243,7 +253,9 @@ def test_an_entry_larger_than_the_cache_serves_its_run_and_no_other(
 def put(cache: Cache, name: str, rows: int = 10, used: float = 0) -> Key:
     key = Key(1, name, "test", "")
     writer = cache.writer()
-    writer.add("device_ops", table("device_ops", source([op(n, 1) for n in range(rows)])["device_ops"]))
+    rows_of = source([op(n, 1) for n in range(rows)])
+    for kind in ("sources", "device_ops"):
+        writer.add(kind, table(kind, rows_of[kind]))
     cache.put(writer, key)
     if used:
         os.utime(cache.folder / key.name / MANIFEST, (used, used))
@@ -303,7 +315,8 @@ def test_two_at_once_leave_one_whole_entry(folder: Path) -> None:
 
     def fill(_: int) -> None:
         writer = cache.writer()
-        writer.add("device_ops", table("device_ops", [op(1, 2)]))
+        for kind, rows in source([op(1, 2)]).items():
+            writer.add(kind, table(kind, rows))
         ready.wait()
         cache.put(writer, Key(1, "x", "test", ""))
 

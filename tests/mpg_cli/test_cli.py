@@ -55,12 +55,22 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
         (["schema"], 0),
         (["schema", "report"], 0),
         (["explain"], 0),
+        (["hardware"], 0),
+        (["hardware", "H100 SXM"], 0),
+        (["hardware", "H1000"], 2),
         ([], 2),
         (["anlayze"], 2),
         (["analyze"], 2),
         (["analyze", "--windwo", "all", "x.json"], 2),
         (["analyze", "--window", "al", "x.json"], 2),
         (["analyze", "--config", "/nowhere.toml", "x.json"], 2),
+        (["analyze", "--chip", "H1000", "x.json"], 2),
+        (["analyze", "--pg-basis", "peek", "x.json"], 2),
+        (["analyze", "--useful-tokens", "2", "x.json"], 2),
+        (["analyze", "--useful-tokens", "most", "x.json"], 2),
+        (["analyze", "--flops-per-step", "0", "x.json"], 2),
+        (["analyze", "--jobs", "-1", "x.json"], 2),
+        (["analyze", "--jobs", "many", "x.json"], 2),
         (["ingest", "x.json"], 2),
         (["schema", "device_op"], 2),
         (["explain", "comunication"], 2),
@@ -182,10 +192,40 @@ def test_explain_of_one_cause_and_of_all() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "close"),
-    [(["schema", "device_op"], "device_ops"), (["explain", "comunication"], "communication")],
+    [
+        (["schema", "device_op"], "device_ops"),
+        (["explain", "comunication"], "communication"),
+        (["hardware", "H10 SXM"], "H100 SXM"),
+        (["analyze", "--chip", "H10 SXM", "x.json"], "H100 SXM"),
+        (["analyze", "--pg-basis", "peek", "x.json"], "peak"),
+    ],
 )
 def test_did_you_mean(arguments: list[str], close: str) -> None:
     assert f"did you mean '{close}'?" in mpg(*arguments).err
+
+
+def test_hardware_of_one_chip_and_of_all() -> None:
+    one = mpg("hardware", "H100 SXM").out
+    assert one.startswith("H100 SXM (NVIDIA)\n")
+    assert "989.4" in one
+    assert "H100 SXM" in mpg("hardware").out
+    assert mpg("hardware", "NVIDIA H100 80GB HBM3").out == one
+
+
+def test_hardware_lists_the_users_chips(tmp_path: Path) -> None:
+    config = tmp_path / "mpg.toml"
+    config.write_text('[[chip]]\nname = "Acme X1"\nmatrix = { bf16 = 7 }')
+    assert "Acme X1" in mpg("hardware", "--config", config).out
+    assert mpg("hardware", "Acme X1", "--config", config).status == 0
+    assert mpg("hardware", "Acme X1").status == 2
+
+
+def test_flops_per_step_without_steps_cannot_be_decided(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(trace(kernel(0, 10)))
+    found = analyze(path, "--flops-per-step", "1e12", "--chip", "H100 SXM")
+    assert (found.status, found.out) == (4, "")
+    assert "--flops-per-step needs steps" in found.err
 
 
 # ------------------------------------------------------------------------------------------ hostile names

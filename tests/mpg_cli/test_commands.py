@@ -104,8 +104,10 @@ def test_no_progress_off_a_terminal_or_when_quiet(
     assert err.getvalue() == ""
 
 
-def test_progress_on_a_terminal_is_gone_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("columns", ["80", "²"])
+def test_progress_on_a_terminal_is_gone_in_the_end(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", columns)
     err: Any = sys.stderr
     with progress_on(quiet=False) as progress:
         assert progress

@@ -9,7 +9,7 @@ import pytest
 
 from mpg_cli.config import KEYS, Settings, load, parse_size
 from mpg_parsers.errors import UsageError
-from tests.mpg_cli.running import analyze, kernel, trace
+from tests.mpg_cli.running import analyze, event, kernel, trace
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +79,11 @@ def test_every_setting() -> None:
         view = "fleet-paper"
         step-regex = 'step\\['
         keep-names = true
+        jobs = 3
+        chip = "H100 SXM"
+        pg-basis = "roofline"
+        useful-tokens = 0.85
+        flops-per-step = 1.2e15
         [cache]
         enabled = false
         dir = "/var/cache/mpg"
@@ -88,11 +93,30 @@ def test_every_setting() -> None:
         class = "comm"
         family = "custom"
         pattern = "^acme_"
+        [[model]]
+        op = "acme::moe"
+        flops = "n"
+        dims = { n = 3 }
+        [[chip]]
+        name = "Acme X1"
         """,
     )
-    rule = {"id": "ring", "class": "comm", "family": "custom", "pattern": "^acme_"}
     assert settings() == Settings(
-        "all", "fleet-paper", r"step\[", True, False, "/var/cache/mpg", 512 << 20, (rule,)
+        window="all",
+        view="fleet-paper",
+        step_regex=r"step\[",
+        keep_names=True,
+        cache_enabled=False,
+        cache_dir="/var/cache/mpg",
+        cache_limit=512 << 20,
+        jobs=3,
+        chip="H100 SXM",
+        pg_basis="roofline",
+        useful_tokens=0.85,
+        flops_per_step=1.2e15,
+        name_rules=({"id": "ring", "class": "comm", "family": "custom", "pattern": "^acme_"},),
+        models=({"op": "acme::moe", "flops": "n", "dims": {"n": 3}},),
+        chips=({"name": "Acme X1"},),
     )
 
 
@@ -103,11 +127,18 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         "step_regex": "x",
         "keep_names": "yes",
         "cache_enabled": "0",
+        "cache_dir": "here",
+        "cache_limit": "1KiB",
+        "jobs": "2",
+        "chip": "H200",
+        "pg_basis": "achievable",
+        "useful_tokens": "0.5",
+        "flops_per_step": "3e12",
     }
-    values |= {"cache_dir": "here", "cache_limit": "1KiB"}
     for name, variable in KEYS.values():
         monkeypatch.setenv(variable, values[name])
-    assert settings() == Settings("all", "fleet-paper", "x", True, False, "here", 1024)
+    read = {"keep_names": True, "cache_enabled": False, "cache_limit": 1024, "jobs": 2}
+    assert settings() == Settings(**values | read | {"useful_tokens": 0.5, "flops_per_step": 3e12})
 
 
 @pytest.mark.parametrize(
@@ -130,6 +161,21 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[analyze]\nkeep-names = 'maybe'", ["expected true or false, got 'maybe'"]),
         ("[analyze]\nkeep-names = 2", ["expected true or false, got 2"]),
         ("[analyze]\nstep-regex = 3", ["expected a text, got 3"]),
+        ("[analyze]\nchip = 3", ["expected a text, got 3"]),
+        ("[analyze]\npg-basis = 'peek'", ["'peek' is none of peak, roofline, achievable", "mean 'peak'?"]),
+        ("[analyze]\njobs = -1", ["mpg.toml: analyze.jobs: expected a whole number from 0 to 64, got -1"]),
+        ("[analyze]\njobs = 65", ["expected a whole number from 0 to 64, got 65"]),
+        ("[analyze]\njobs = 1.5", ["expected a whole number from 0 to 64, got 1.5"]),
+        ("[analyze]\njobs = true", ["expected a whole number from 0 to 64, got True"]),
+        ("[analyze]\njobs = inf", ["expected a whole number from 0 to 64, got inf"]),
+        ("[analyze]\nuseful-tokens = 85", ["expected a number from 0 to 1, got 85"]),
+        ("[analyze]\nuseful-tokens = nan", ["expected a number from 0 to 1, got nan"]),
+        ("[analyze]\nuseful-tokens = 'most'", ["expected a number from 0 to 1, got 'most'"]),
+        ("[analyze]\nflops-per-step = 0", ["expected a number from 1 to 1e+24, got 0"]),
+        ("[analyze]\nflops-per-step = []", ["expected a number from 1 to 1e+24, got []"]),
+        ("model = 3", ["[[model]] must be a table"]),
+        ("chip = 'H100'", ["[[chip]] must be a table"]),
+        ("[[modle]]\nop = 'x'", ["unknown setting 'modle'", "did you mean 'model'?"]),
         ("[cache]\ndir = 3", ["expected a text, got 3"]),
         ("[cache]\nlimit = 'lots'", ["expected a size such as 4GiB, got 'lots'"]),
         ("[cache]\nlimit = true", ["expected a size such as 4GiB, got True"]),
@@ -165,6 +211,8 @@ def test_a_file_that_cannot_be_read() -> None:
         ("MPG_WINDOW", "step", "MPG_WINDOW: 'step' is none of"),
         ("MPG_KEEP_NAMES", "perhaps", "MPG_KEEP_NAMES: expected true or false"),
         ("MPG_CACHE_LIMIT", "4GB", "MPG_CACHE_LIMIT: expected a size"),
+        ("MPG_JOBS", "all", "MPG_JOBS: expected a whole number from 0 to 64, got 'all'"),
+        ("MPG_USEFUL_TOKENS", "85%", "MPG_USEFUL_TOKENS: expected a number from 0 to 1"),
     ],
 )
 def test_refused_in_the_environment(
@@ -176,9 +224,19 @@ def test_refused_in_the_environment(
     assert words in caught.value.message
 
 
-def test_refused_on_the_command_line() -> None:
-    with pytest.raises(UsageError, match="--window: 'step' is none of"):
-        settings(window="step")
+@pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [
+        ("window", "step", "--window: 'step' is none of"),
+        ("jobs", -1, "--jobs: expected a whole number from 0 to 64, got -1"),
+        ("pg_basis", "rooflin", r"--pg-basis: 'rooflin' is none of .*; did you mean 'roofline'\?"),
+        ("useful_tokens", 1.01, "--useful-tokens: expected a number from 0 to 1, got 1.01"),
+        ("flops_per_step", 0.5, r"--flops-per-step: expected a number from 1 to 1e\+24, got 0.5"),
+    ],
+)
+def test_refused_on_the_command_line(flag: str, value: object, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        settings(**{flag: value})
 
 
 @pytest.mark.parametrize(
@@ -240,3 +298,58 @@ def test_a_rule_that_is_none_is_refused_before_anything_is_read(rule: str, words
     assert found.status == 2
     assert found.err.startswith("error[usage]: name rule 'x': ")
     assert words in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[model]]\nflops = '3'", "a [[model]] needs 'op'"),
+        ("[[model]]\nop = 'x::y'", "model 'x::y': flops: no formula"),
+        ("[[model]]\nop = 'x::y'\nflops = 'm'", "model 'x::y': flops: unknown name 'm'"),
+        ("[[model]]\nop = 'x::y'\nflop = '3'", "model 'x::y': unknown key 'flop'"),
+        ("[[model]]\nop = 'x'\nflops = '1'\n[[model]]\nop = 'x'\nflops = '2'", "'x' is declared twice"),
+        ("[[chip]]\nbandwidth-gbps = 3", "[[chip]] 1"),
+        ("[[chip]]\nname = 'X1'\nmatrix = { bf16 = -3 }", "[[chip]] 1"),
+        ("[analyze]\nchip = 'H1000'", "no chip 'H1000'; did you mean"),
+    ],
+)
+def test_a_model_or_chip_that_is_none_is_refused_before_anything_is_read(text: str, words: str) -> None:
+    write("mpg.toml", text)
+    found = analyze("nowhere.json")
+    assert found.status == 2
+    assert found.err.startswith("error[usage]: ")
+    assert words in found.err
+
+
+def test_models_and_chips_of_the_settings_judge() -> None:
+    moe = event("cpu_op", "acme::moe", 0, 5, tid=1, **{"External id": 1, "Input Dims": [[10, 20]]})
+    path = write("a.json", trace(moe, kernel(20, 4, "moe_kernel", **{"External id": 1})))
+    write(
+        "mpg.toml",
+        """
+        [analyze]
+        chip = "Acme X1"
+        [[model]]
+        op = "acme::moe"
+        flops = "m * 100"
+        dims = { m = "0.1" }
+        dtype = "c10::BFloat16"
+        [[chip]]
+        name = "Acme X1"
+        matrix = { bf16 = 0.001 }
+        """,
+    )
+    pg = analyze(path).report["goodput"]["pg"]
+    assert pg == {"value": 0.5, "numerator_ns": 2000, "denominator_ns": 4000, "coverage": 1.0} | {
+        "basis": "bf16 peak of Acme X1"
+    }
+    assert analyze(path, "--chip", "B200").report["goodput"]["pg"]["basis"] == "bf16 peak of B200 SXM"
+
+
+def test_a_formula_that_fails_on_a_call_is_the_users() -> None:
+    moe = event("cpu_op", "acme::moe", 0, 5, tid=1, **{"External id": 1, "Input Dims": [[0]]})
+    path = write("a.json", trace(moe, kernel(20, 4, "moe_kernel", **{"External id": 1})))
+    write("mpg.toml", "[[model]]\nop = 'acme::moe'\nflops = '3 // m'\ndims = { m = '0.0' }")
+    found = analyze(path, "--chip", "B200")
+    assert (found.status, found.out) == (2, "")
+    assert "model 'acme::moe': flops: " in found.err

@@ -107,14 +107,14 @@ def test_a_file_named_twice_counts_once(tmp_path: Path) -> None:
 
 
 def test_globs_labels_archives_and_standard_input(tmp_path: Path) -> None:
-    write(tmp_path, "x/r1.json")
-    write(tmp_path, "x/r2.json")
+    texts = [trace(kernel(0, number)) for number in range(1, 6)]
+    write(tmp_path, "x/r1.json", texts[0])
+    write(tmp_path, "x/r2.json", texts[1])
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
-        archive.writestr("in/r3.json", trace())
-    write(tmp_path, "r4.json")
-    found = analyze(
-        tmp_path / "x/*.json", tmp_path / "all.zip", f"new={tmp_path}/r4.json", "-", stdin=trace().encode()
-    )
+        archive.writestr("in/r3.json", texts[2])
+    write(tmp_path, "r4.json", texts[3])
+    paths = [tmp_path / "x/*.json", tmp_path / "all.zip", f"new={tmp_path}/r4.json", "-"]
+    found = analyze(*paths, stdin=texts[4].encode())
     paths = [s["path"].removeprefix(f"{tmp_path}/") for s in found.report["sources"]]
     assert paths == ["x/r1.json", "x/r2.json", "all.zip!in/r3.json", "r4.json", "-"]
 
@@ -131,7 +131,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     monkeypatch.setattr(ingesting, "_stamp", lambda _: next(stamps))
     found = analyze(path)
     assert found.status == 3
-    assert "changed while it was read" in found.err
+    assert "changed or vanished while it was read" in found.err
 
 
 @pytest.mark.parametrize("spilled", [False, True])

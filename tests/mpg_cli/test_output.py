@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 import sys
 import tempfile
@@ -182,6 +183,17 @@ def test_devices_are_written_to_and_stay_devices(file: Path) -> None:
     assert Path("/dev/null").is_char_device()
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd on this system")
+def test_a_pipe_is_written_to_by_its_name(file: Path) -> None:
+    reading, writing = os.pipe()
+    try:
+        assert analyze(file, "-q", "-f", "json", "-o", f"/dev/fd/{writing}").status == 0
+    finally:
+        os.close(writing)
+    with os.fdopen(reading) as pipe:
+        assert looks_like(pipe.read()) == "json"
+
+
 # ------------------------------------------------------------------------------------------ colour, width
 
 
@@ -225,6 +237,8 @@ def width(text: str) -> int:
         ([], "7", 40),
         ([], "nonsense", 80),
         ([], "99999999", 1000),
+        ([], "²", 80),
+        ([], "9" * 5000, 80),
         (["--width", "50"], "120", 50),
     ],
 )
@@ -233,7 +247,8 @@ def test_width(
 ) -> None:
     if columns:
         monkeypatch.setenv("COLUMNS", columns)
-    assert width(analyze(file, "-f", "rich", *arguments).out) <= most
+        monkeypatch.setenv("LINES", columns)
+    assert 0 < width(analyze(file, "-f", "rich", *arguments).out) <= most
 
 
 @pytest.mark.parametrize("value", ["39", "1001", "wide"])

@@ -31,6 +31,10 @@ def example() -> Dataset:
     return made
 
 
+def other() -> Dataset:
+    return dataset(source([op(0, 3)], path="other.json"))
+
+
 def tables(made: Dataset) -> dict[str, pl.DataFrame]:
     return {name: made.scan(name).collect() for name in TABLES}
 
@@ -61,11 +65,6 @@ def test_a_folder_name_with_special_characters(tmp_path: Path) -> None:
     assert_same(open_dataset(folder), example())
 
 
-def test_an_empty_dataset(tmp_path: Path) -> None:
-    write_dataset(Dataset(), tmp_path / "out", force=False)
-    assert_same(open_dataset(tmp_path / "out"), Dataset())
-
-
 def test_permissions_are_those_of_any_new_folder(tmp_path: Path) -> None:
     write_dataset(example(), tmp_path / "out", force=False)
     (tmp_path / "other").mkdir()
@@ -76,16 +75,16 @@ def test_permissions_are_those_of_any_new_folder(tmp_path: Path) -> None:
 def test_nothing_is_overwritten_unasked_and_only_datasets_ever(tmp_path: Path) -> None:
     write_dataset(example(), tmp_path / "out", force=False)
     with pytest.raises(UsageError, match="exists"):
-        write_dataset(Dataset(), tmp_path / "out", force=False)
+        write_dataset(other(), tmp_path / "out", force=False)
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/thesis.txt").write_text("x")
     (tmp_path / "file").write_text("x")
     for name in ("precious", "file"):
         with pytest.raises(UsageError, match="exists"):
-            write_dataset(Dataset(), tmp_path / name, force=True)
+            write_dataset(other(), tmp_path / name, force=True)
     assert (tmp_path / "precious/thesis.txt").read_text() == "x"
-    write_dataset(Dataset(), tmp_path / "out", force=True)
-    assert_same(open_dataset(tmp_path / "out"), Dataset())
+    write_dataset(other(), tmp_path / "out", force=True)
+    assert_same(open_dataset(tmp_path / "out"), other())
     assert left_over(tmp_path) == []
 
 
@@ -94,8 +93,32 @@ def test_a_damaged_dataset_can_be_replaced(tmp_path: Path, damaged_first: bool) 
     write_dataset(example(), tmp_path / "out", force=False)
     if damaged_first:
         (tmp_path / "out/device_ops/part-0000.parquet").unlink()
-    write_dataset(Dataset(), tmp_path / "out", force=True)
-    assert_same(open_dataset(tmp_path / "out"), Dataset())
+    write_dataset(other(), tmp_path / "out", force=True)
+    assert_same(open_dataset(tmp_path / "out"), other())
+
+
+def test_what_is_no_part_of_a_dataset_keeps_it_from_being_replaced(tmp_path: Path) -> None:
+    write_dataset(example(), tmp_path / "out", force=False)
+    for name in ("thesis.txt", "device_ops/part-9999.parquet", "steps/notes.md"):
+        (tmp_path / "out" / name).write_text("mine")
+        with pytest.raises(UsageError, match=f"{name} is no part of the dataset"):
+            write_dataset(other(), tmp_path / "out", force=True)
+        assert (tmp_path / "out" / name).read_text() == "mine"
+        (tmp_path / "out" / name).unlink()
+    write_dataset(other(), tmp_path / "out", force=True)
+    assert_same(open_dataset(tmp_path / "out"), other())
+
+
+def test_behind_a_link_the_dataset_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    write_dataset(example(), tmp_path / "real/out", force=False)
+    (tmp_path / "link").symlink_to("real/out")
+    (tmp_path / "dangling").symlink_to("real/new")
+    for name in ("link", "dangling"):
+        write_dataset(other(), tmp_path / name, force=True)
+        assert (tmp_path / name).is_symlink()
+        assert_same(open_dataset(tmp_path / name), other())
+    assert sorted(path.name for path in (tmp_path / "real").iterdir()) == ["new", "out"]
+    assert left_over(tmp_path) == []
 
 
 def failing(*_: Any, **__: Any) -> None:
@@ -126,7 +149,7 @@ def test_a_rename_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: 
     refuse.seen = 0  # type: ignore[attr-defined]
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(InputError, match="Input/output error"):
-        write_dataset(Dataset(), tmp_path / "out", force=True)
+        write_dataset(other(), tmp_path / "out", force=True)
     assert_same(open_dataset(tmp_path / "out"), example())
 
 
@@ -158,7 +181,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
 def test_of_two_writers_of_the_same_the_first_is_kept(tmp_path: Path) -> None:
     for _ in range(2):
         writer = ParquetWriter(tmp_path)
-        writer.add("steps", example().scan("steps").collect())
+        writer.add("sources", example().scan("sources").collect())
         writer.commit(tmp_path / "out")
     assert read_manifest(tmp_path / "out")
     assert left_over(tmp_path) == []
