@@ -133,19 +133,20 @@ def test_only_the_calls_above_peak_are_faults() -> None:
 
 
 def test_what_overlaps_shares_the_chip() -> None:
-    """Two products of 1600 ns in 1701 ns: each would pass alone."""
-    calls = [big(1_701), big(1_701, 2)]
-    calls[1][0]["start_ns"] = 50
-    pad = product(10_000, 9_000, 3)
-    found = judge(
-        file([calls[0][1], calls[1][1] | {"stream": 8}, pad[1]], [calls[0][0], calls[1][0], pad[0]])
-    )
-    assert causes(found)["unmodelled"] == 1_701
+    """Two products of 1600 ns in 1701 ns: each would pass alone. An addition beside them is not at fault."""
+    events = [big(0)[0], big(0, 2)[0] | {"start_ns": 50}, operator(90, 1, "aten::add", *ADD, external_id=3)]
+    ops = [kernel(0, 1_701, 1), kernel(0, 1_701, 2, stream=8), kernel(0, 1_701, 3, stream=9)]
+    found = judge(file(ops, events))
+    assert causes(found)["unmodelled"] == 1_134
+    assert found.ops["operator"].to_list() == ["aten::add"]
     assert "kernels that overlap would need more than the chip can do" in told(found)["above_peak"]
-    apart = judge(
-        file([calls[0][1], calls[1][1] | {"start_ns": 1_701}, pad[1]], [calls[0][0], calls[1][0], pad[0]])
-    )
+    apart = judge(file([ops[0], ops[1] | {"start_ns": 1_701}], events))
     assert "above_peak" not in told(apart)
+
+
+def test_kernels_that_last_no_time_are_counted() -> None:
+    found = judge(file([kernel(0, 0, 1), kernel(20, 10, 1)], [product(0, 1)[0]]))
+    assert found.ops.select("kernels", "time_ns").row(0) == (2, 10)
 
 
 def test_a_product_beside_a_kernel_without_a_model_is_no_fault() -> None:
