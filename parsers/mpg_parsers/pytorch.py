@@ -31,7 +31,7 @@ FLUSH_BLOCKS = 64
 PADDING_READ = 1 << 20
 SIGN_WITHIN, SIGN_READ, SIGN_OVERLAP = 1 << 20, 1 << 14, 100
 # logs and settings begin with a word in brackets: [rank0]:
-START = re.compile(rb"\s*(?:\{|\[(?:[\s,]|null\b)*+(?:[{\]]|\Z))")
+START = re.compile(rb"\s*(?:\{|\[(?:[\s,]|null\b)*(?:[{\]]|\Z))")
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,14 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, reversed(paths)))}
     environment |= options.pop("env", {})
     command = [sys.executable, "-m", "mpg_cli", *(str(argument) for argument in arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_signals} | options
     return subprocess.Popen(command, env=environment, **pipes)
+
+
+def heed_signals() -> None:
+    """Undo what nohup, or a shell that runs the tests in the background, has switched off."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:

@@ -18,7 +18,7 @@ TRACE_SIGN = re.compile(
     rb'|"ph"[ \t\r\n]*:[ \t\r\n]*"'
 )
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*"'
 _BRACKETS = re.compile(_STRING + rb'|[{}\[\]"]', re.DOTALL)
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 

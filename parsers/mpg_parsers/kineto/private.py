@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # a Python frame, "/home/ann/my project/train.py(88): step": all that stands before the line number is the
 # path
 FRAME = re.compile(r"(?P<directories>.*?[\\/])[^\\/]*?\(\d+\): ")
+# Single characters repeat possessively, groups never: before Python 3.11.5 a possessive group may take too much.
 SEP = r"[\\/]++"
 PART = r"[^\s\\/:*?\"'<>|(),;=]++"
 ROOT = (
@@ -27,22 +28,24 @@ OWN = rf"(?:(?:\w++:/{{2,}}+)?{HOME}|~[\w.-]++{SEP})"
 REMOTE = r"[\w.-]++@[\w.-]++:(?=[\\/~])"
 # %2Fhome%2Fann%2F…
 CODED_SEP = r"%(?:2[Ff]|5[Cc])"
-CODED_PART = rf"(?:[^\s\\/%:*?\"'<>|(),;=]|(?!{CODED_SEP})%)++"
-CODED = rf"{CODED_SEP}(?:home|Users)(?:{CODED_SEP})++{CODED_PART}(?:{CODED_SEP})*+(?:{CODED_PART}(?:{CODED_SEP})++)*+"
+CODED_PART = rf"(?:[^\s\\/%:*?\"'<>|(),;=]|(?!{CODED_SEP})%)+"
+CODED = (
+    rf"{CODED_SEP}(?:home|Users)(?:{CODED_SEP})+{CODED_PART}(?:{CODED_SEP})*(?:{CODED_PART}(?:{CODED_SEP})+)*"
+)
 # the directories of a path inside other text: "<built-in method x of /a/b.py>", but not "torch/nn/modules"
 DIRECTORIES = re.compile(
-    rf"(?<![\w.)\]\\/~-])(?:(?:{REMOTE})?(?:{OWN}(?:{PART}{SEP})*+|{ROOT}(?:{PART}{SEP})++)|{REMOTE})"
-    rf"|{HOME}(?:{PART}{SEP})*+|{CODED}"
+    rf"(?<![\w.)\]\\/~-])(?:(?:{REMOTE})?(?:{OWN}(?:{PART}{SEP})*|{ROOT}(?:{PART}{SEP})+)|{REMOTE})"
+    rf"|{HOME}(?:{PART}{SEP})*|{CODED}"
 )
 # a name that is a path as a whole: its directories may have spaces in them
 WIDE = r"[^\\/:*?\"'<>|(),;=]++"
 WHOLE = re.compile(
-    rf"(?:{HOMES}{WIDE}(?:{SEP}|\Z)|(?!{HOMES}){ROOT}{WIDE}{SEP})(?:{WIDE}{SEP})*+(?=(?:{WIDE})?\Z)"
+    rf"(?:{HOMES}{WIDE}(?:{SEP}|\Z)|(?!{HOMES}){ROOT}{WIDE}{SEP})(?:{WIDE}{SEP})*(?=(?:{WIDE})?\Z)"
 )
 # directories under which public code lives: the path below them is kept
 PUBLIC = re.compile(r".*[\\/](?:site-packages|dist-packages|lib[\\/]python\d[\d.]*)[\\/]")
 SEPARATOR = re.compile(rf"[\\/]|{CODED_SEP}")
-STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 INDUCTOR = re.compile(r"torchinductor_[^\\/]+[\\/]")
 
 

@@ -318,7 +318,12 @@ def test_ctrl_c_leaves_no_process_and_no_file(text: bytes, tmp_path: Path) -> No
     }
     command = [sys.executable, "-m", "mpg_cli", "analyze", str(path), "--jobs", "2", "--cache", str(cache)]
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have switched it off
     )
     deadline = time.monotonic() + 20
     while len(list(workers(str(tmp_path)))) < 2 and time.monotonic() < deadline:
