@@ -323,7 +323,7 @@ def test_ctrl_c_leaves_no_process_and_no_file(text: bytes, tmp_path: Path) -> No
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have switched it off
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell may have switched it off
     )
     deadline = time.monotonic() + 20
     while len(list(workers(str(tmp_path)))) < 2 and time.monotonic() < deadline:
