@@ -11,7 +11,7 @@ import sys
 import traceback
 
 from mpg_cli.messages import say, say_as_is
-from mpg_cli.process import ending_in_order, open_standard_streams
+from mpg_cli.process import Ending, ending_in_order, open_standard_streams
 from mpg_parsers.errors import MpgError
 
 BAD_INPUT, BUG, INTERRUPTED, CLOSED_PIPE = 3, 70, 130, 141
@@ -29,8 +29,9 @@ def main(argv: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an ASCII locale must not turn a name into a crash
     try:
-        with ending_in_order():
-            return _run_and_tell(arguments, debug="--debug" in arguments)
+        with ending_in_order() as ending:
+            status = _run_and_tell(arguments, ending, debug="--debug" in arguments)
+            return status if ending.status is None else ending.status
     except BrokenPipeError:  # on standard output, or on standard error while telling of an error
         return CLOSED_PIPE
 
@@ -48,14 +49,14 @@ def run() -> None:
     sys.exit(status)
 
 
-def _run_and_tell(arguments: list[str], *, debug: bool) -> int:
+def _run_and_tell(arguments: list[str], ending: Ending, *, debug: bool) -> int:
     try:
         status = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except BaseException as error:  # noqa: BLE001 - the last resort; a panic of Polars is no Exception
-        stopped = _stopped(error)
+        stopped = _stopped(error) if ending.status is None else ending.status
         if stopped is not None:
             return stopped
         if debug:

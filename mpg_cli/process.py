@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,27 +40,46 @@ def _open_null(number: int) -> None:
     os.set_inheritable(number, True)  # noqa: FBT003
 
 
+@dataclass(slots=True)
+class Ending:
+    """`status` is the exit status that a signal asked for, None so far."""
+
+    status: int | None = None
+
+    def end(self, number: int, _: FrameType | None) -> None:
+        """Handle SIGTERM or SIGHUP; what asks again while cleaning up is not heard."""
+        self.status = 128 + number
+        for other in ENDING:
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(self.status)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle SIGINT as Python does, and remember it."""
+        self.status = 128 + number
+        signal.default_int_handler(number, frame)
+
+
 @contextmanager
-def ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Iterator[Ending]:
     """Within the context SIGTERM and SIGHUP raise SystemExit(128 + number), so that temporary files are removed.
 
-    A signal that is ignored stays so (nohup), and what asks again while cleaning up is not heard.
+    A signal that is ignored stays so (nohup). What a handler raises can be lost, or come out as another error, where it
+    strikes inside an extension module: hence the status, and no message about the loss.
     """
+    ending = Ending()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield ending
         return
-    before = {number: signal.getsignal(number) for number in ENDING}
+    handlers = {signal.SIGINT: ending.interrupt, signal.SIGTERM: ending.end, signal.SIGHUP: ending.end}
+    before = {number: signal.getsignal(number) for number in handlers}
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if ending.status is not None else hook(lost)
     try:
-        for number, handler in before.items():
-            if handler is signal.SIG_DFL:
-                signal.signal(number, _end)
-        yield
+        for number, handler in handlers.items():
+            if before[number] in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, handler)
+        yield ending
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    for other in ENDING:
-        signal.signal(other, signal.SIG_IGN)
-    raise SystemExit(128 + number)
+        sys.unraisablehook = hook
+        for number, former in before.items():
+            signal.signal(number, former)
