@@ -242,7 +242,7 @@ class _Analysis:
             unknown_name_share=unknown_share,
             unknown_names=_kernels(unknown.filter(pl.col("share") > kernels.NOTABLE)),
             profiler_overhead_ns=quality.overhead_ns(self.dataset, self.windows.by_source),
-            shape_coverage=judged.coverage,
+            shape_coverage=judged.modelled,
             linked_coverage=judged.linked_coverage,
         )
 

@@ -101,7 +101,7 @@ def test_winograd_is_why_the_v100_has_no_pg() -> None:
     found = report(V100)
     faults = sum(row["share"] for row in found["unmodelled"] if row["op"].endswith("(above its peak)"))
     assert 0.1 < faults < 0.12
-    assert found["quality"]["shape_coverage"] + faults >= 0.97
+    assert found["quality"]["shape_coverage"] >= 0.97
     assert all("Winograd" in message for message in messages(found, "above_peak")[:5])
     assert found["goodput"]["pg"] is None
     assert found["goodput"]["reasons"]["pg"].endswith(": above peak: 11.6 %")

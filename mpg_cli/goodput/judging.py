@@ -57,7 +57,8 @@ class Judged:
     """What is known of the program layer.
 
     rows: subject, cause, chip_ns, … to put under `productive`, None where there is nothing to split; ops, unmodelled:
-    tables for the report; coverage: share of compute time with a model, linked_coverage without inferred ones; reason:
+    tables for the report; modelled: share of compute time with a model, linked_coverage without inferred ones;
+    coverage: modelled without faults, which is what the figures hold for; reason:
     why PG is null, "" if it is not; ideal_ns: of the useful FLOPs by the basis, the numerator of PG, which covers
     basis_coverage; mfu_ns, hfu_ns: the time that the useful FLOPs, and all of them, take at the chips' peak, whatever
     the basis (hfu_ns None: not known); basis, peak_basis: of PG, of MFU and HFU; ceilings: (chip, operand type, peak
@@ -68,8 +69,9 @@ class Judged:
     reason: str
     ops: pl.DataFrame
     unmodelled: pl.DataFrame
-    coverage: float | None = None
+    modelled: float | None = None
     linked_coverage: float | None = None
+    coverage: float | None = None
     basis_coverage: float | None = None
     ideal_ns: int = 0
     mfu_ns: int = 0
@@ -185,8 +187,8 @@ def _why_nothing(inside: pl.DataFrame, nested: operators.Operators) -> str:
 def _judged(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions) -> Judged:
     account = program.account(inside)
     at_peak = account if options.basis == "peak" else program.account(_at_peak(inside))
-    modelled = pl.col("peak_ps").is_not_null() & ~pl.col("fault")
-    linked = int(inside.filter(modelled, ~pl.col("inferred"))["dur_ns"].sum())
+    modelled = inside.filter(pl.col("peak_ps").is_not_null())
+    linked = int(modelled.filter(~pl.col("inferred"))["dur_ns"].sum())
     rows = _without_padding(account.rows, options.useful_tokens)
     total, dtype = account.total_ns, _main_dtype(inside)
     names = ", ".join(sorted({chip.name for chip in chips.values()}))
@@ -199,8 +201,9 @@ def _judged(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOpt
         _too_little(account.coverage, inside, options),
         operator_tables.modelled(inside),
         operator_tables.unmodelled(inside),
-        at_peak.coverage,
+        int(modelled["dur_ns"].sum()) / total,
         linked / total,
+        at_peak.coverage,
         account.coverage,
         _ideal(rows),
         _ideal(_without_padding(at_peak.rows, options.useful_tokens)),
@@ -261,7 +264,8 @@ def _too_little(coverage: float, inside: pl.DataFrame, options: ProgramOptions) 
     largest = [
         f"{op} {100 * ns / total:.1f} %" for op, ns in missing.select("op", "time_ns").head(2).iter_rows()
     ]
-    parts = [f"models cover {100 * coverage:.1f} % of computing time, under {100 * COVERAGE_NEEDED:.0f} %"]
+    what = "models without a fault cover" if above else "models cover"
+    parts = [f"{what} {100 * coverage:.1f} % of computing time, under {100 * COVERAGE_NEEDED:.0f} %"]
     parts += [f"above peak: {100 * above:.1f} %"] if above else []
     parts += [f"without one: {', '.join(largest)}"] if largest else []
     first = str(missing["op"].first())

@@ -119,7 +119,10 @@ def test_faults_are_told_by_chip() -> None:
 def test_all_above_peak_leaves_pg_null() -> None:
     event, ran = big(500)
     found = judge(file([ran], [event]))
-    assert found.reason == "models cover 0.0 % of computing time, under 90 %: above peak: 100.0 %"
+    assert (
+        found.reason
+        == "models without a fault cover 0.0 % of computing time, under 90 %: above peak: 100.0 %"
+    )
     assert causes(found) == {"unmodelled": 500}
 
 
