@@ -40,8 +40,9 @@ COVERAGE_NEEDED = 0.90
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """chip: name that replaces what the trace reports; basis: one of pricing.BASES; useful_tokens: share of tokens that
-    are not padding, None: not known; flops_per_step: declared FLOPs of one step on one device, instead of models.
+    """chip: name that replaces what the trace reports; basis: peak, roofline or achievable; useful_tokens: share of
+    tokens that are not padding, None: not known; flops_per_step: declared FLOPs of one step on one device, instead of
+    models.
     """
 
     catalogue: Catalogue

@@ -127,41 +127,48 @@ class _Nesting:
     launch_parents: array[int] = field(default_factory=lambda: array("q"))
 
 
+class _OpenOperators:
+    """The operators of one thread that are still open, innermost last: (end, row, state)."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        self._stack: list[tuple[int, int, int]] = []
+
+    def around(self, thread: int | None, start: int) -> tuple[int, int]:
+        """(row, state) of the innermost operator open at `start`; (-1, OUTSIDE) if there is none.
+
+        Threads that launch nothing (None) are not told apart, and so not nested.
+        """
+        if thread != self._thread or thread is None:
+            self._thread, self._stack = thread, []
+        # an end beyond the parent's is rounding to whole microseconds
+        while self._stack and self._stack[-1][0] <= start:
+            self._stack.pop()
+        return (self._stack[-1][1], self._stack[-1][2]) if self._stack else (-1, OUTSIDE)
+
+    def add(self, end: int, row: int, state: int) -> None:
+        """Open an operator inside those that are."""
+        self._stack.append((end, row, state))
+
+
 def _nest(ops: pl.DataFrame, launches: pl.DataFrame) -> _Nesting:
-    """Walk operators and launch calls of each thread together, in order of start, with a stack of what is open."""
-    out = _Nesting()
-    stack: list[tuple[int, int, int]] = []  # (end, row, state) of the open operators
+    """Walk operators and launch calls of each thread together, in order of start; an operator goes before a launch."""
+    out, still_open = _Nesting(), _OpenOperators()
     waiting = _rows(launches, "at", "start_ns")
     launch = next(waiting, None)
-    thread: int | None = None
     for row, (at, start, end, marks) in enumerate(_rows(ops, "at", "start_ns", "end_ns", "recomputes")):
-        while launch is not None and (
-            at is None or launch[0] < at or (launch[0] == at and launch[1] < start)
-        ):
-            if launch[0] != thread:
-                thread, stack = launch[0], []
-            out.launch_parents.append(_enclosing(stack, launch[1])[0])
+        while launch is not None and (at is None or launch < (at, start)):
+            out.launch_parents.append(still_open.around(*launch)[0])
             launch = next(waiting, None)
-        if at != thread or at is None:  # threads that launch nothing are not told apart, and not nested
-            thread, stack = at, []
-        parent, state = _enclosing(stack, start)
+        parent, state = still_open.around(at, start)
         state = _state(state, marks)
         out.parents.append(parent)
         out.flags.append(state == RECOMPUTING)
-        stack.append((end, row, state))
+        still_open.add(end, row, state)
     while launch is not None:
-        if launch[0] != thread:
-            thread, stack = launch[0], []
-        out.launch_parents.append(_enclosing(stack, launch[1])[0])
+        out.launch_parents.append(still_open.around(*launch)[0])
         launch = next(waiting, None)
     return out
-
-
-def _enclosing(stack: list[tuple[int, int, int]], start: int) -> tuple[int, int]:
-    """(row, state) of the innermost operator open at `start`; those that ended by then are dropped."""
-    while stack and stack[-1][0] <= start:  # an end beyond the parent's is rounding to whole microseconds
-        stack.pop()
-    return (stack[-1][1], stack[-1][2]) if stack else (-1, OUTSIDE)
 
 
 OUTSIDE, IN_NODE, RECOMPUTING = 0, 1, 2

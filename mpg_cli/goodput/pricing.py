@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 PS_PER_S = 10**12
 LONGEST_PS = 1 << 62
-BASES = ("peak", "roofline", "achievable")
 KERNEL_COLUMNS = (
     "subject", "source", "stream", "start_ns", "end_ns", "dur_ns", "name", "correlation", "external_id",
     "graph_node",

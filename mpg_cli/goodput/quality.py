@@ -20,7 +20,6 @@ NO_KERNEL = (
     r"(?i)graph_?launch|host_?func|memcpy|memset|graph_?exec"  # launches without a kernel of their own
 )
 GRAPH_LAUNCH = r"(?i)graph_?launch"
-GRADES = "ABCD"
 # (worst grade it allows, why) for warnings that mean lost or altered data
 WARNING_GRADES = {
     "truncated_input": ("C", "the file is cut short"),
