@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mpg_cli import __version__, hardware
+from mpg_cli import __version__, diagnosis, findings, hardware
 from mpg_cli.checks import check_sums
 from mpg_cli.goodput import activity as activities
-from mpg_cli.goodput import collectives, intervals, judging, kernels, ledger, quality, runtime
+from mpg_cli.goodput import (
+    attribution,
+    breakdown,
+    collectives,
+    dashboard,
+    inference,
+    intervals,
+    judging,
+    kernels,
+    ledger,
+    quality,
+    runtime,
+    steps,
+)
+from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.goodput.windows import Windows, find_steps, find_windows, repeated_ranges
-from mpg_cli.operator_rows import operator_rows, unmodelled_rows
 from mpg_cli.ratios import goodput
 from mpg_cli.report import model
+from mpg_cli.rows import account as account_rows
+from mpg_cli.rows import communication as communication_rows
+from mpg_cli.rows import idle as idle_rows
+from mpg_cli.rows import operators as operator_rows
+from mpg_cli.rows import steps as step_rows
+from mpg_cli.rows.account import share
 from mpg_cli.sources import load_sources
 from mpg_parsers.errors import InputError, Notice
 
@@ -27,14 +46,15 @@ if TYPE_CHECKING:
 
 INSIDE_COLUMNS = (
     "subject", "source", "start_ns", "end_ns", "kind", "name", "activity", "family", "rule",
-    "correlation", "external_id", "graph_node",
+    "correlation", "external_id", "graph_node", "bytes", "blocks_per_sm",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class AnalysisOptions:
     """window: steps, device or all; view: of the taxonomy; step_regex: names steps; rules: on kernels; program:
-    how computing time is judged, None for the shipped catalogue and models.
+    how computing time is judged, None for the shipped catalogue and models; idle_rules: on host events; price: of
+    chip-time in findings; per_step: the account of every step; by: breakdowns of device time.
     """
 
     window: str = "steps"
@@ -42,6 +62,10 @@ class AnalysisOptions:
     step_regex: str | None = None
     rules: NameRules | None = None
     program: judging.ProgramOptions | None = None
+    idle_rules: IdleRules | None = None
+    price: model.Price | None = None
+    per_step: bool = False
+    by: tuple[str, ...] = ()
 
 
 def analyze(dataset: Dataset, options: AnalysisOptions) -> model.Report:
@@ -55,8 +79,8 @@ def analyze(dataset: Dataset, options: AnalysisOptions) -> model.Report:
     without = _without_activity(loaded, calls, dataset)
     if loaded.ops.is_empty():
         raise without[0]
-    steps = find_steps(dataset, options.step_regex)
-    windows = find_windows(loaded, steps, options.window)
+    found = find_steps(dataset, options.step_regex)
+    windows = find_windows(loaded, found, options.window)
     notices = [*dataset.notices, *notices, *map(_as_notice, without)]
     return _Analysis(dataset, loaded, windows, calls, options, notices).report()
 
@@ -99,47 +123,71 @@ class _Analysis:
         options: AnalysisOptions,
         notices: list[Notice],
     ) -> None:
-        self.dataset, self.loaded, self.windows, self.calls = dataset, loaded, windows, calls
+        self.dataset, self.windows, self.calls = dataset, windows, calls
+        self.loaded = collectives.with_callers(loaded, dataset)
         self.options, self.notices = options, notices
         self.busy = runtime.busy_intervals(loaded.ops)
         subjects = loaded.subjects.select("subject", "source")
         self.spans = subjects.join(windows.by_source, on="source").sort("subject")
-        self.inside = _inside(loaded.ops, self.spans)
+        self.inside = _inside(self.loaded.ops, self.spans)
         self.paths = dict(loaded.sources.select("source", "path").iter_rows())
         self.ranks = dict(loaded.sources.select("source", "rank").iter_rows())
         check_sums(loaded.ops, self.spans, self.paths)
 
     def report(self) -> model.Report:
-        resolution = runtime.resolve_windows(self.loaded, self.busy, self.windows.by_source)
-        rows, capacity = resolution.rows, _capacity(self.spans)
-        ledger.check_closed(rows, capacity)
+        matched = self._match()
+        account = self._attribute(matched)
+        capacity = _capacity(self.spans)
         judged = self._judge()
-        if judged.rows is not None:
-            refined = ledger.refine(rows, "productive", judged.rows)
-            ledger.check_closed(refined.faults.rename({"excess_ns": "chip_ns"}), 0)
-            ledger.check_closed(rows := refined.rows, capacity)
+        rows = _with_program(account.rows, judged, capacity)
         rolled = ledger.roll(rows, load_taxonomy(), self.options.view)
-        steps = self._steps()
-        found = self._collectives()
         names = kernels.by_name(self.inside)
-        trust = self._quality(names, judged)
-        return model.Report(
-            sources=self._sources(),
-            warnings=tuple(model.Warning(n.kind, n.message, n.count, n.source) for n in self.notices),
-            devices=self._devices(),
-            steps=steps,
-            collectives=found,
+        listed = self._listed_steps()
+        by_step = steps.by_cause(account.segments, listed, self.loaded.subjects)
+        summary = collectives.summarise(self.loaded, matched, self.busy, self.windows, account.segments)
+        figures = runtime.step_figures(self.loaded, self.busy, listed)
+        report = model.Report(
+            sources=account_rows.source_rows(self.loaded),
+            devices=account_rows.device_rows(self.loaded, self.busy, self.paths, self.ranks),
+            steps=account_rows.step_rows(self.loaded, figures, self.paths, self.ranks),
+            collectives=communication_rows.collective_rows(summary),
+            communicators=self._communicators(matched, summary),
             goodput=goodput(rolled, self._basis(), self.options.view, judged),
-            ledger=_ledger_rows(rolled),
-            kernels=_kernels(names.head(kernels.TOP)),
-            name_rules=self._name_rules(),
+            ledger=account_rows.ledger_rows(rolled),
+            hotspots=self._hotspots(account, capacity),
+            kernels=account_rows.kernel_rows(names.head(kernels.TOP)),
+            name_rules=account_rows.name_rule_rows(self.inside),
             totals=self._totals(capacity),
-            quality=trust,
-            ops=operator_rows(judged.ops),
-            unmodelled=unmodelled_rows(judged.unmodelled),
+            quality=self._quality(names, judged),
+            ops=operator_rows.operator_rows(judged.ops),
+            unmodelled=operator_rows.unmodelled_rows(judged.unmodelled),
             rooflines=tuple(model.Roofline(*ceiling) for ceiling in judged.ceilings),
+            dashboard=step_rows.dashboard(dashboard.measure(self.dataset, self.loaded, self.spans)),
+            step_spread=step_rows.step_spread(by_step),
+            outliers=step_rows.step_outliers(by_step, self.paths, self.ranks),
+            per_step=step_rows.step_ledgers(by_step, self.paths, self.ranks) if self.options.per_step else (),
+            inference=self._inference(),
+            breakdown=self._breakdowns(),
+            segments=self._segments(rows),
+            price=self.options.price,
+            warnings=(),
             mpg_version=__version__,
         )
+        found = self._findings(report, account, matched)
+        warnings = tuple(model.Warning(n.kind, n.message, n.count, n.source) for n in self.notices)
+        return replace(report, findings=found, warnings=warnings)
+
+    def _match(self) -> pl.DataFrame:
+        """The collectives that could be matched over the ranks."""
+        matched, notices = collectives.match(self.loaded)
+        self.notices += notices
+        self.notices += collectives.transient_notices(self.loaded)
+        return matched
+
+    def _attribute(self, matched: pl.DataFrame) -> attribution.Attribution:
+        claims = runtime.claims(self.busy, collectives.claims(self.loaded, matched))
+        rules = self.options.idle_rules or IdleRules.load()
+        return attribution.attribute(self.dataset, self.loaded, claims, self.spans, self.windows.steps, rules)
 
     def _judge(self) -> judging.Judged:
         options = self.options.program or judging.ProgramOptions(hardware.load(), Models.load())
@@ -147,38 +195,45 @@ class _Analysis:
         self.notices += judged.notices
         return judged
 
-    def _sources(self) -> tuple[model.Source, ...]:
-        columns = ("path", "format", "sha256", "size", "rank", "world_size", "framework", "host", "events")
-        return tuple(model.Source(**row) for row in self.loaded.sources.select(columns).iter_rows(named=True))
+    def _communicators(self, matched: pl.DataFrame, summary: pl.DataFrame) -> tuple[model.Communicator, ...]:
+        table = collectives.communicators(self.loaded, matched, summary, self.busy, self.spans)
+        return communication_rows.communicator_rows(table)
 
-    def _devices(self) -> tuple[model.Device, ...]:
-        figures = runtime.device_figures(self.loaded.ops, self.busy)
-        rows = self.loaded.subjects.join(figures, on="subject").sort("subject")
-        names = [f for f in model.Device.__dataclass_fields__ if f not in ("source", "rank")]
+    def _hotspots(self, account: attribution.Attribution, capacity: int) -> tuple[model.Hotspot, ...]:
+        owners = self.loaded.subjects.select("subject", "source")
+        idle = account.idle.join(owners, on="subject", maintain_order="left")
+        return idle_rows.hotspot_rows(idle, account.evidence, capacity, self.paths, self.ranks)
+
+    def _inference(self) -> tuple[model.InferenceStep, ...]:
+        return step_rows.inference_steps(inference.steps(self.dataset, self.loaded), self.paths, self.ranks)
+
+    def _breakdowns(self) -> tuple[model.Breakdown, ...]:
+        wanted = (by for by in self.options.by if by in breakdown.BREAKDOWNS)
         return tuple(
-            model.Device(
-                source=self.paths[row["source"]],
-                rank=self.ranks[row["source"]],
-                **{name: row[name] for name in names},
+            row
+            for by in wanted
+            for row in step_rows.breakdown_rows(
+                by, breakdown.break_down(by, self.dataset, self.loaded, self.spans)
             )
-            for row in rows.iter_rows(named=True)
         )
 
-    def _steps(self) -> tuple[model.Step, ...]:
+    def _segments(self, rows: pl.DataFrame) -> tuple[model.Segment, ...]:
+        if "rank" not in self.options.by:
+            return ()
+        return step_rows.rank_segments(
+            breakdown.by_rank(rows, self.loaded, load_taxonomy(), self.options.view)
+        )
+
+    def _findings(
+        self, report: model.Report, account: attribution.Attribution, matched: pl.DataFrame
+    ) -> tuple[model.Finding, ...]:
+        facts = diagnosis.gather(report, self.loaded, account, matched, self.inside, self.windows.steps)
+        return findings.find(facts, self.options.price)
+
+    def _listed_steps(self) -> pl.DataFrame:
         listed = runtime.listed_steps(self.windows.steps, self.loaded.subjects)
-        figures = runtime.step_figures(self.loaded, self.busy, listed)
         self._notice_steps(listed.height)
-        rows = figures.join(self.loaded.subjects.select("subject", "device"), on="subject")
-        names = ("device", "wall_ns", "busy_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns")
-        return tuple(
-            model.Step(
-                source=self.paths[row["source"]],
-                rank=self.ranks[row["source"]],
-                step=row["name"] if row["step"] is None else row["step"],
-                **{name: row[name] for name in names},
-            )
-            for row in rows.sort("_step", "subject").iter_rows(named=True)
-        )
+        return listed
 
     def _notice_steps(self, listed: int) -> None:
         if self.options.window == "steps":
@@ -202,16 +257,6 @@ class _Analysis:
             hint = f"; a range that repeats could serve: --step-regex '{found}'" if found else ""
             self.notices.append(Notice("no_steps", message + hint, 1, self.paths[source]))
 
-    def _collectives(self) -> tuple[model.Collective, ...]:
-        matched, notices = collectives.match(self.loaded)
-        self.notices += notices
-        self.notices += collectives.transient_notices(self.loaded)
-        return tuple(_collective(group) for group in matched.partition_by("index", maintain_order=True))
-
-    def _name_rules(self) -> tuple[model.NameRule, ...]:
-        table = kernels.by_rule(self.inside).select("rule", "activity", "count", "time_ns", "share")
-        return tuple(model.NameRule(*row) for row in table.iter_rows())
-
     def _totals(self, capacity: int) -> model.Totals:
         return model.Totals(
             chips=self.spans.height,
@@ -226,21 +271,21 @@ class _Analysis:
         self._notice_lost(quality.link(self.loaded.ops, self.calls))
         unknown = kernels.unknown(names)
         outside = quality.outside_ns(self.busy, self.spans.select("subject", "source", "start_ns", "end_ns"))
-        carried = _share(linking.carry_over_ns, linking.total_ns)
-        unlinked = None if linking.unlinked_ns is None else _share(linking.unlinked_ns, linking.total_ns)
+        carried = share(linking.carry_over_ns, linking.total_ns)
+        unlinked = None if linking.unlinked_ns is None else share(linking.unlinked_ns, linking.total_ns)
         unknown_share = float(sum(unknown["share"]))
         letter, reasons = quality.grade(self.notices, unlinked, carried, unknown_share)
         return model.Quality(
             grade=letter,
             grade_reasons=tuple(reasons),
-            windows=self._windows(outside),
+            windows=account_rows.window_rows(self.windows, self.spans, outside, self.paths),
             outside_window_ns=sum(outside["before_ns"]) + sum(outside["after_ns"]),
             carry_over_ns=linking.carry_over_ns,
             carry_over_share=carried,
             unlinked_share=unlinked,
-            graph_share=_share(linking.graph_ns, linking.total_ns),
+            graph_share=share(linking.graph_ns, linking.total_ns),
             unknown_name_share=unknown_share,
-            unknown_names=_kernels(unknown.filter(pl.col("share") > kernels.NOTABLE)),
+            unknown_names=account_rows.kernel_rows(unknown.filter(pl.col("share") > kernels.NOTABLE)),
             profiler_overhead_ns=quality.overhead_ns(self.dataset, self.windows.by_source),
             shape_coverage=judged.modelled,
             linked_coverage=judged.linked_coverage,
@@ -250,15 +295,6 @@ class _Analysis:
         for source, lost in quality.lost_records(linked, self.calls).items():
             message = f"{lost} launch calls have no device record, although later ones do"
             self.notices.append(Notice("device_records_lost", message, lost, self.paths[source]))
-
-    def _windows(self, outside: pl.DataFrame) -> tuple[model.Window, ...]:
-        chips = self.spans.group_by("source").agg(chips=pl.len())
-        rows = self.windows.by_source.join(chips, on="source").join(outside, on="source").sort("source")
-        names = ("basis", "start_ns", "end_ns", "chips", "steps", "before_ns", "after_ns")
-        return tuple(
-            model.Window(source=self.paths[row["source"]], **{name: row[name] for name in names})
-            for row in rows.iter_rows(named=True)
-        )
 
     def _basis(self) -> str:
         bases = sorted(set(self.windows.by_source["basis"]))
@@ -270,6 +306,17 @@ class _Analysis:
         return (
             f"profiled window ({' and '.join(bases)}) of {ranks or used.height}{of if ranks else ''} {what}"
         )
+
+
+def _with_program(rows: pl.DataFrame, judged: judging.Judged, capacity: int) -> pl.DataFrame:
+    """The rows of the ledger with computing time split, as far as it could be judged; they sum to `capacity`."""
+    ledger.check_closed(rows, capacity)
+    if judged.rows is None:
+        return rows
+    refined = ledger.refine(rows, "productive", judged.rows)
+    ledger.check_closed(refined.faults.rename({"excess_ns": "chip_ns"}), 0)
+    ledger.check_closed(refined.rows, capacity)
+    return refined.rows
 
 
 def _inside(ops: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
@@ -287,45 +334,3 @@ def _capacity(spans: pl.DataFrame) -> int:
 def _busy_in(busy: pl.DataFrame, spans: pl.DataFrame) -> int:
     inside = intervals.clip(busy, spans.select("subject", "start_ns", "end_ns"), ["subject"])
     return int(intervals.total(inside, ["subject"])["length_ns"].sum())
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
-
-
-def _ledger_rows(rolled: ledger.Rolled) -> tuple[model.LedgerRow, ...]:
-    taxonomy = load_taxonomy()
-    return tuple(
-        model.LedgerRow(
-            layer=total.layer,
-            cause=total.cause,
-            label=taxonomy.cause(total.cause).label,
-            chip_ns=total.chip_ns,
-            share=_share(total.chip_ns, rolled.capacity_ns),
-            origin=total.origin,
-        )
-        for total in rolled.by_cause
-    )
-
-
-def _kernels(table: pl.DataFrame) -> tuple[model.Kernel, ...]:
-    columns = ("name", "kind", "family", "count", "time_ns", "mean_ns", "max_ns", "share")
-    return tuple(model.Kernel(**row) for row in table.select(columns).iter_rows(named=True))
-
-
-def _collective(group: pl.DataFrame) -> model.Collective:
-    waits = dict(group.select("rank", "wait_ns").iter_rows())
-    by_arrival = sorted(waits, key=lambda rank: (waits[rank], rank))
-    first = group.row(0, named=True)
-    return model.Collective(
-        index=first["index"],
-        name=first["short"],
-        group=first["group"],
-        seq=first["seq"],
-        matched_by=first["matched_by"],
-        transfer_ns=first["transfer_ns"],
-        wait_ns={str(rank): wait for rank, wait in waits.items()},
-        last_rank=by_arrival[0],
-        margin_ns=waits[by_arrival[1]],
-        bytes=first["bytes"],
-    )

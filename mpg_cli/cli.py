@@ -59,6 +59,21 @@ FlopsPerStep = Annotated[
     float | None,
     typer.Option("--flops-per-step", help="FLOPs of a step on one device, instead of operator models."),
 ]
+Price = Annotated[
+    str | None,
+    typer.Option(
+        "--price", metavar="PRICE", help="What findings cost, e.g. 2.50/chip-hour, in any currency."
+    ),
+]
+JobChips = Annotated[
+    int | None,
+    typer.Option("--chips", metavar="N", help="Chips of the whole job, to which costs are scaled."),
+]
+PerStep = Annotated[bool | None, typer.Option("--per-step", help="Every step's account.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", help="Break time down by module, op, kernel, stream or rank (repeatable)."),
+]
 CacheDir = Annotated[
     str | None,
     typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg)."),
@@ -105,6 +120,10 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     pg_basis: PgBasis = None,
     useful_tokens: UsefulTokens = None,
     flops_per_step: FlopsPerStep = None,
+    price: Price = None,
+    chips: JobChips = None,
+    per_step: PerStep = None,
+    by: By = None,
     keep_names: KeepNames = None,
     jobs: Jobs = None,
     cache: CacheDir = None,
@@ -135,6 +154,7 @@ def analyze(  # noqa: PLR0913 - one parameter per option
         "useful_tokens": useful_tokens,
         "flops_per_step": flops_per_step,
     }
+    flags |= {"price": price, "job_chips": chips, "per_step": per_step, "by": by or None}
     flags |= {"cache_dir": cache, "cache_enabled": False if no_cache else None}
     chosen = commands.settings(config, flags, quiet=quiet)
     report = commands.analyze(paths, chosen, strict=strict, quiet=quiet, output=target.path)
@@ -176,6 +196,10 @@ def report(  # noqa: PLR0913
     pg_basis: PgBasis = None,
     useful_tokens: UsefulTokens = None,
     flops_per_step: FlopsPerStep = None,
+    price: Price = None,
+    chips: JobChips = None,
+    per_step: PerStep = None,
+    by: By = None,
     strict: Strict = False,
     detail: Detail = False,
     width: Width = None,
@@ -196,6 +220,7 @@ def report(  # noqa: PLR0913
         "useful_tokens": useful_tokens,
         "flops_per_step": flops_per_step,
     }
+    flags |= {"price": price, "job_chips": chips, "per_step": per_step, "by": by or None}
     chosen = commands.settings(config, flags, quiet=quiet)
     target.write(commands.report_on(dataset, chosen, strict=strict, output=target.path), quiet=quiet)
 

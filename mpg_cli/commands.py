@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +10,17 @@ from mpg_cli import config
 from mpg_cli.analysis import AnalysisOptions
 from mpg_cli.analysis import analyze as analyze_dataset
 from mpg_cli.cache import Cache, default_folder
+from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.judging import ProgramOptions
 from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
-from mpg_cli.goodput.taxonomy import Cause, load_taxonomy
+from mpg_cli.goodput.taxonomy import KILLERS, Cause, load_taxonomy
 from mpg_cli.hardware import load as load_catalogue
 from mpg_cli.hardware.listing import chip_called, hardware_text
 from mpg_cli.ingest import IngestOptions, ingest
 from mpg_cli.messages import printable, say
 from mpg_cli.progress import progress_on
+from mpg_cli.report.model import Price
 from mpg_cli.sources import source_notices
 from mpg_cli.store import check_target, is_part, open_dataset, write_dataset
 from mpg_parsers.errors import InputError, Notice, UsageError
@@ -105,8 +108,17 @@ def _options(chosen: Settings) -> AnalysisOptions:
         chosen.useful_tokens,
         chosen.flops_per_step,
     )
-    rules = NameRules.load(chosen.name_rules)
-    return AnalysisOptions(chosen.window, chosen.view, chosen.step_regex, rules, program)
+    return AnalysisOptions(
+        chosen.window,
+        chosen.view,
+        chosen.step_regex,
+        NameRules.load(chosen.name_rules),
+        program,
+        IdleRules.load(chosen.idle_rules),
+        None if chosen.price is None else Price(chosen.price, chosen.job_chips),
+        chosen.per_step,
+        chosen.by,
+    )
 
 
 def chips_text(name: str | None, chosen: Settings) -> str:
@@ -174,6 +186,23 @@ def explain_text(cause_id: str | None) -> str:
 
 
 def _cause_text(cause: Cause) -> str:
-    fixes = "\n".join(f"  - {fix}" for fix in cause.fixes)
-    head = f"{cause.id} ({cause.layer}): {cause.label}\n\n{cause.meaning}"
-    return f"{head}\n\nLook at: {cause.look_at}\nUsual fixes:\n{fixes}\nOwner: {cause.owner}"
+    parts = [
+        f"{cause.id} ({cause.layer}): {cause.label}",
+        _filled(cause.meaning),
+        _filled(cause.measured, "How measured: "),
+        _filled(cause.look_at, "Look at: "),
+        "\n".join(["Usual fixes:", *(f"  - {fix}" for fix in cause.fixes)]) if cause.fixes else "",
+        f"Owner: {cause.owner}\nKiller: {_killer(cause)}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _filled(text: str, label: str = "") -> str:
+    return textwrap.fill(label + text, 100, break_long_words=False, break_on_hyphens=False)
+
+
+def _killer(cause: Cause) -> str:
+    """Which of the four that practitioners name it belongs to."""
+    if cause.killer == "none":
+        return f"none of the four ({', '.join(name.replace('_', ' ') for name in KILLERS[:-1])})"
+    return cause.killer.replace("_", " ")

@@ -10,6 +10,10 @@
     pg-basis = "peak"           # peak, roofline or achievable
     useful-tokens = 0.85        # share of tokens that are not padding
     flops-per-step = 1.2e15     # of one device, instead of operator models
+    price = "2.50/chip-hour"    # what the time in findings costs, in any currency
+    chips = 1024                # the whole job's, where the traces hold only some of them
+    per-step = false            # every step's account
+    by = ["module", "rank"]     # break device time down by module, op, kernel, stream or rank
 
     [cache]
     enabled = true
@@ -21,6 +25,12 @@
     class = "comm"              # compute, comm or memory
     family = "custom"
     pattern = "^acme_ring_"
+
+    [[idle]]                    # host ranges that say why the device waited, before the shipped rules
+    id = "our-loader"
+    cause = "input"             # of the runtime layer; `mpg explain` lists them
+    pattern = "^acme_next_batch"
+    kinds = ["annotation"]      # annotation, op, python, runtime or overhead
 
     [[model]]                   # FLOPs of an operator whose shapes do not tell: see docs/metrics.md
     op = "acme::moe"
@@ -52,13 +62,16 @@ FILE = "mpg.toml"
 WINDOWS = ("steps", "device", "all")
 VIEWS = ("default", "fleet-paper")
 BASES = ("peak", "roofline", "achievable")
+BREAKDOWNS = ("module", "op", "kernel", "stream", "rank")
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 ON = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings; `name_rules`, `models` and `chips` are the [[name]], [[model]] and [[chip]] tables as written."""
+    """All settings; `name_rules`, `idle_rules`, `models` and `chips` are the [[name]], [[idle]], [[model]] and [[chip]]
+    tables as written; `price` is per chip and hour, `job_chips` the number of chips in the whole job.
+    """
 
     window: str = "steps"
     view: str = "default"
@@ -72,7 +85,12 @@ class Settings:
     pg_basis: str = "peak"
     useful_tokens: float | None = None
     flops_per_step: float | None = None
+    price: float | None = None
+    job_chips: int | None = None
+    per_step: bool = False
+    by: tuple[str, ...] = ()
     name_rules: tuple[Mapping[str, object], ...] = ()
+    idle_rules: tuple[Mapping[str, object], ...] = ()
     models: tuple[Mapping[str, object], ...] = ()
     chips: tuple[Mapping[str, object], ...] = ()
 
@@ -88,18 +106,30 @@ KEYS = {
     "analyze.pg-basis": ("pg_basis", "MPG_PG_BASIS"),
     "analyze.useful-tokens": ("useful_tokens", "MPG_USEFUL_TOKENS"),
     "analyze.flops-per-step": ("flops_per_step", "MPG_FLOPS_PER_STEP"),
+    "analyze.price": ("price", "MPG_PRICE"),
+    "analyze.chips": ("job_chips", "MPG_CHIPS"),
+    "analyze.per-step": ("per_step", "MPG_PER_STEP"),
+    "analyze.by": ("by", "MPG_BY"),
     "cache.enabled": ("cache_enabled", "MPG_CACHE_ENABLED"),
     "cache.dir": ("cache_dir", "MPG_CACHE_DIR"),
     "cache.limit": ("cache_limit", "MPG_CACHE_LIMIT"),
 }
 LISTS = {
     "name": "name_rules",
+    "idle": "idle_rules",
     "model": "models",
     "chip": "chips",
 }  # section written [[so]], field of Settings
 SECTIONS = ("analyze", "cache", *LISTS)
-LIMITS = {"jobs": (0.0, 64.0), "useful_tokens": (0.0, 1.0), "flops_per_step": (1.0, 1e24)}
-NAME_KEYS = ("id", "class", "family", "pattern", "examples", "not")
+LIMITS = {
+    "jobs": (0.0, 64.0), "useful_tokens": (0.0, 1.0), "flops_per_step": (1.0, 1e24),
+    "job_chips": (1.0, 1e7),
+}  # fmt: skip
+WHOLE = ("jobs", "job_chips")
+TABLE_KEYS = {
+    "name": ("id", "class", "family", "pattern", "examples", "not"),
+    "idle": ("id", "cause", "pattern", "kinds", "not", "examples", "excluded"),
+}  # of [[so]]; the others are checked where they are used
 
 
 def load(
@@ -124,7 +154,7 @@ def load(
 
 
 def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return "--chips" if name == "job_chips" else f"--{name.replace('_', '-')}"
 
 
 def _document(explicit: Path | None, warn: Callable[[str], None]) -> tuple[dict[str, Any], Path, str]:
@@ -189,8 +219,8 @@ def _list_of_tables(section: str, content: object, where: str) -> tuple[dict[str
     tables = content if isinstance(content, list) else [content]
     for table in tables:
         for key in _table(table, f"{where}: [[{section}]]"):
-            if section == "name":
-                _known(key, NAME_KEYS, f"{where}: [[name]]")
+            if section in TABLE_KEYS:
+                _known(key, TABLE_KEYS[section], f"{where}: [[{section}]]")
     return tuple(tables)
 
 
@@ -212,19 +242,29 @@ def check(name: str, value: object, where: str) -> object:
     """A value of the setting's type. Raises UsageError."""
     choices = {"window": WINDOWS, "view": VIEWS, "pg_basis": BASES}.get(name)
     if choices:
-        if value not in choices:
-            close = did_you_mean(value, choices) if isinstance(value, str) else ""
-            raise UsageError(f"{where}: {shown(value)} is none of {', '.join(choices)}{close}")
-        return value
-    if name == "cache_limit":
-        return parse_size(value, where)
-    if name in ("keep_names", "cache_enabled"):
-        return _boolean(value, where)
+        return _choice(value, choices, where)
     if name in LIMITS:
         return _number(name, value, where)
+    if reader := READERS.get(name):
+        return reader(value, where)
     if not isinstance(value, str):
         raise UsageError(f"{where}: expected a text, got {shown(value)}")
     return value or None
+
+
+def _choice(value: object, choices: tuple[str, ...], where: str) -> object:
+    if value not in choices:
+        close = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise UsageError(f"{where}: {shown(value)} is none of {', '.join(choices)}{close}")
+    return value
+
+
+def _breakdowns(value: object, where: str) -> tuple[object, ...]:
+    """Some of BREAKDOWNS, each once, in a list or in a text with commas."""
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple):
+        raise UsageError(f"{where}: expected a list of {', '.join(BREAKDOWNS)}, got {shown(value)}")
+    return tuple(dict.fromkeys(_choice(part, BREAKDOWNS, where) for part in parts))
 
 
 def _number(name: str, value: object, where: str) -> float:
@@ -233,7 +273,7 @@ def _number(name: str, value: object, where: str) -> float:
         number = float(_as_text(value))
     except ValueError:
         number = -1.0
-    whole = name == "jobs"
+    whole = name in WHOLE
     if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
         kind = "a whole number" if whole else "a number"
         raise UsageError(f"{where}: expected {kind} from {low:g} to {high:g}, got {shown(value)}")
@@ -263,3 +303,21 @@ def parse_size(value: object, where: str) -> int:
     if match is None or isinstance(value, bool):
         raise UsageError(f"{where}: expected a size such as 4GiB, got {shown(value)}")
     return int(match[1]) * UNITS[match[2]]
+
+
+def parse_price(value: object, where: str) -> float:
+    """Money per chip and hour in 2.5, "2.50" or "2.50/chip-hour". Raises UsageError."""
+    amount = _as_text(value).strip().removesuffix("/chip-hour")
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", amount):
+        raise UsageError(f"{where}: expected a price such as 2.50/chip-hour, got {shown(value)}")
+    return float(amount)
+
+
+READERS: Mapping[str, Callable[[object, str], object]] = {
+    "cache_limit": parse_size,
+    "keep_names": _boolean,
+    "cache_enabled": _boolean,
+    "per_step": _boolean,
+    "by": _breakdowns,
+    "price": parse_price,
+}

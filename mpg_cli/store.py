@@ -32,6 +32,7 @@ MANIFEST = "mpg-dataset.json"
 TEMPORARY = ".mpg-writing-"
 PART = re.compile(r"([a-z_]+)/part-\d+\.parquet")
 PART_ROWS = 250_000
+ALL = -1  # a part that holds all sources
 VERSIONS = f"v{SCHEMA_VERSION}-{__version__}"  # of the tables, and of the mpg that filled them
 Tables = dict[str, pl.LazyFrame]
 
@@ -46,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True):
     files: dict[str, tuple[int, int]]
 
 
-def _no_parts() -> dict[str, list[pl.LazyFrame]]:
+def _no_parts() -> dict[str, list[tuple[int, pl.LazyFrame]]]:
     return {name: [] for name in TABLES}
 
 
@@ -59,24 +60,26 @@ class Dataset:
 
     count: int = 0
     notices: list[Notice] = field(default_factory=list)
-    _parts: dict[str, list[pl.LazyFrame]] = field(default_factory=_no_parts)
+    _parts: dict[str, list[tuple[int, pl.LazyFrame]]] = field(default_factory=_no_parts)
 
     @classmethod
     def of(cls, tables: Tables, count: int, notices: Sequence[Notice]) -> Dataset:
         """The dataset of `tables`, whose rows are numbered already."""
-        return cls(count, list(notices), _no_parts() | {name: [frame] for name, frame in tables.items()})
+        parts = {name: [(ALL, frame)] for name, frame in tables.items()}
+        return cls(count, list(notices), _no_parts() | parts)
 
     def add(self, tables: Mapping[str, pl.LazyFrame]) -> None:
         """Add the tables of one source."""
         for name, frame in tables.items():
             numbered = frame.with_columns(source=pl.lit(self.count, pl.Int32))
-            self._parts[name].append(numbered.select(TABLES[name].column_names))
+            self._parts[name].append((self.count, numbered.select(TABLES[name].column_names)))
         self.count += 1
 
-    def scan(self, table: str) -> pl.LazyFrame:
-        """All rows of a table."""
-        parts = self._parts[table]
-        return pl.concat(parts) if parts else pl.LazyFrame(schema=TABLES[table].schema())
+    def scan(self, table: str, source: int | None = None) -> pl.LazyFrame:
+        """All rows of a table, or those of one source: then no other file is looked at."""
+        parts = [frame for of, frame in self._parts[table] if source is None or of in (source, ALL)]
+        rows = pl.concat(parts) if parts else pl.LazyFrame(schema=TABLES[table].schema())
+        return rows if source is None else rows.filter(pl.col("source") == source)
 
 
 class MemoryWriter:

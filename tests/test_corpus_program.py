@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -16,7 +15,8 @@ from mpg_cli.goodput.costing import batch_annotations
 from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.ingest import IngestOptions, ingest
-from tests.mpg_cli.running import ROOT, analyze
+from tests.mpg_cli.running import analyze
+from tests.real_traces import NO_CORPUS, REAL, analyze_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from mpg_cli.goodput.operators import Operators
 
-REAL = ROOT.parent / "shared/corpus/pytorch"
-pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=f"the corpus of real traces is not at {REAL}")
+pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=NO_CORPUS)
 
 LENS, HTA = "tracelens", "hta"
 BERT, QWEN, OWL = (
@@ -48,9 +47,9 @@ def trace(name: str) -> Path:
     return path
 
 
-@cache
 def report(name: str, *arguments: str) -> dict[str, Any]:
-    return analyze(trace(name), *arguments).report
+    trace(name)  # skips where it is missing
+    return analyze_real(name, *arguments).report
 
 
 def messages(found: dict[str, Any], kind: str) -> list[str]:

@@ -60,12 +60,19 @@ def test_windows() -> None:
     assert [window["steps"] for window in train()["quality"]["windows"]] == [4, 4]
 
 
+def planted(rank: int, *, alone: bool) -> dict[str, int]:
+    """The runtime ledger of a rank: its window's, idle time by cause; waiting is known only with the other rank."""
+    truth = TRUTH["ranks"][rank]
+    busy = {cause: ns for cause, ns in truth["window_ledger"].items() if cause != "unknown"}
+    return busy | ({} if alone else truth["communication_split"]) | truth["idle_causes"]
+
+
 def test_ledger_of_both_and_of_each() -> None:
-    truth = [rank["window_ledger"] for rank in TRUTH["ranks"]]
-    assert runtime(train()) == {cause: sum(rank[cause] for rank in truth) for cause in truth[0]}
+    both = Counter(planted(0, alone=False)) + Counter(planted(1, alone=False))
+    assert runtime(train()) == dict(both)
     for rank in (0, 1):
         alone = analyze(TRAIN / f"rank{rank}.pt.trace.json.gz").report
-        assert runtime(alone) == truth[rank]
+        assert runtime(alone) == planted(rank, alone=True)
         assert (
             sum(ledger(alone).values()) == alone["totals"]["capacity_ns"] == TRUTH["ranks"][rank]["window_ns"]
         )
@@ -189,7 +196,7 @@ def test_the_view_of_the_fleet_paper_changes_no_amount() -> None:
     other = train("--view", "fleet-paper")
     assert ledger(other) == ledger(train())
     assert other["totals"] == train()["totals"]
-    moved = ledger(other)["communication"]
+    moved = ledger(other)["communication"] + ledger(other)["communication_wait"]
     here, there = train()["goodput"], other["goodput"]
     assert there["rg"]["numerator_ns"] == here["rg"]["numerator_ns"] + moved
     assert there["pg"]["denominator_ns"] == here["pg"]["denominator_ns"] + moved
@@ -214,8 +221,10 @@ def test_micro_window(name: str) -> None:
         "communication": "exposed_comm_ns",
         "memory_copy": "exposed_memory_ns",
     }
-    causes["unknown"] = "idle_ns"
-    assert ledger(report) == {cause: truth[key] for cause, key in causes.items() if truth[key]}
+    busy = {cause: truth[key] for cause, key in causes.items() if truth[key]}
+    idle = truth.get("idle", {"unknown": truth["idle_ns"]} if truth["idle_ns"] else {})
+    assert sum(idle.values()) == truth["idle_ns"]
+    assert ledger(report) == busy | idle
     assert report["totals"]["capacity_ns"] == truth["window_ns"] * len(report["devices"])
     assert report["totals"]["steps"] == truth["steps"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 OPS_COLUMNS = (
     "source", "process", "device", "stream", "start_ns", "dur_ns", "kind", "name", "correlation",
     "external_id", "graph_node", "collective", "group", "group_ranks", "group_size", "seq", "in_elements",
-    "element_type",
+    "element_type", "bytes", "blocks_per_sm",
 )  # fmt: skip
 
 

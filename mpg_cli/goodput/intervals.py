@@ -61,6 +61,8 @@ def clip(
     """
     keys = _number_keys(by, windows)
     spans = _numbered_windows(windows, keys, by, keep)
+    if frame.is_empty():
+        return frame.with_columns(pl.lit(None, windows.schema[name]).alias(name) for name in keep)
     rows = _with_key(frame, keys, by).filter(col.start_ns <= col.end_ns).with_row_index("_row")
     met = rows.select("_row", _KEY, "start_ns", _stop=pl.max_horizontal("end_ns", col.start_ns + 1))
     pieces = _meet(met, spans)

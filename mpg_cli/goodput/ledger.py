@@ -52,6 +52,12 @@ class Resolution:
     faults: pl.DataFrame
     segments: pl.DataFrame | None
 
+    def timeline(self) -> pl.DataFrame:
+        """The segments; ValueError if `resolve` was not asked for them."""
+        if self.segments is None:
+            raise ValueError("resolve was not asked for segments")
+        return self.segments
+
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
@@ -320,7 +326,7 @@ def _pieces(edges: pl.DataFrame, cause: int, evidence: pl.Series) -> pl.DataFram
         "subject", "start_ns", "end_ns", "chips", "winner", cause=pl.lit(cause, pl.UInt16)
     ).collect()
     found = found.with_columns(evidence=evidence.gather(found["winner"])).drop("winner")
-    return _join_touching(found, ["subject", "chips", "evidence"])
+    return join_touching(found, ["subject", "chips", "evidence"])
 
 
 def _oversubscribed(edges: pl.DataFrame, cause: int) -> pl.DataFrame:
@@ -330,11 +336,11 @@ def _oversubscribed(edges: pl.DataFrame, cause: int) -> pl.DataFrame:
         "subject", pl.lit(cause, pl.UInt16).alias("cause"), "start_ns", "end_ns",
         chips_claimed="claimed", chips_there="there",
     ).collect()  # fmt: skip
-    return _join_touching(found, ["subject", "chips_claimed", "chips_there"])
+    return join_touching(found, ["subject", "chips_claimed", "chips_there"])
 
 
-def _join_touching(pieces: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
-    """Sorted disjoint pieces, with neighbours joined where they touch and agree in the columns `same`."""
+def join_touching(pieces: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
+    """Sorted disjoint pieces (start_ns, end_ns…), with neighbours joined where they touch and agree in `same`."""
     differs = (col(name).ne_missing(col(name).shift(1)) for name in same)
     first = pl.any_horizontal(col.start_ns.ne_missing(col.end_ns.shift(1)), *differs)
     marked = pieces.with_columns(first=first)

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from mpg_cli.goodput.activity import Activity
 
 ACTIVITIES = ("compute", "comm", "memory", "other")
-CAUSES = ("productive", "communication", "memory_copy", "unclassified_busy")
-CAUSE_OF = dict(zip(ACTIVITIES, CAUSES, strict=True))
+CAUSE_OF = {
+    "compute": "productive", "comm": "communication", "memory": "memory_copy", "other": "unclassified_busy"
+}  # fmt: skip
+CAUSES = (
+    "productive", "communication", "communication_wait", "transient", "memory_copy", "unclassified_busy",
+)  # fmt: skip
 IDLE = "unknown"
 MAX_STEP_ROWS = (
     100_000  # more are of no use to a reader, and 3,000 steps of 1,000 devices would fill the memory
@@ -60,22 +64,24 @@ def _joined(figures: pl.DataFrame, length: pl.DataFrame, name: str) -> pl.DataFr
     return joined.with_columns(pl.col(name).fill_null(0))
 
 
-def resolve_windows(activity: Activity, busy: pl.DataFrame, windows: pl.DataFrame) -> ledger.Resolution:
-    """The ledger of all devices, each over its source's window (windows: source, start_ns, end_ns)."""
-    spans = activity.subjects.select("subject", "source").join(windows, on="source")
+def resolve_windows(claims: pl.DataFrame, spans: pl.DataFrame) -> ledger.Resolution:
+    """The ledger of all devices, each over its window (spans: subject, start_ns, end_ns), with its segments."""
     capacity = spans.select("subject", "start_ns", "end_ns", chips=pl.lit(1, pl.Int64))
-    return ledger.resolve(capacity, _claims(busy), CAUSES, IDLE)
+    return ledger.resolve(capacity, claims, CAUSES, IDLE, segments=True)
 
 
-def _claims(busy: pl.DataFrame) -> pl.DataFrame:
-    return busy.select(
-        "subject",
-        "start_ns",
-        "end_ns",
-        chips=pl.lit(1, pl.Int64),
-        cause=pl.col("activity").replace_strict(CAUSE_OF, return_dtype=pl.String),
-        evidence=pl.lit(None, pl.Int64),
+def claims(busy: pl.DataFrame, communication: pl.DataFrame) -> pl.DataFrame:
+    """What each device's activities claim.
+
+    `busy`: of `busy_intervals`; `communication`: subject, start_ns, end_ns, cause, of all communication, split into
+    transferring and waiting, disjoint per subject and cause.
+    """
+    rest = busy.filter(pl.col("activity") != "comm").with_columns(
+        cause=pl.col("activity").replace_strict(CAUSE_OF, return_dtype=pl.String)
     )
+    columns = ("subject", "start_ns", "end_ns", "cause")
+    both = pl.concat([rest.select(columns), communication.select(columns)])
+    return both.with_columns(chips=pl.lit(1, pl.Int64), evidence=pl.lit(None, pl.Int64))
 
 
 def listed_steps(steps: pl.DataFrame, subjects: pl.DataFrame) -> pl.DataFrame:

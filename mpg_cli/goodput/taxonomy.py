@@ -21,12 +21,16 @@ KILLERS = ("communication_wait", "data_starvation", "failure_restart", "algorith
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause. `killer` is the practitioner's name for the family it belongs to, or "none"."""
+    """One cause. `killer` is the practitioner's name for the family it belongs to, or "none".
+
+    `measured`: how mpg measures it, in one to three sentences, or that it does not yet.
+    """
 
     id: str
     layer: str
     label: str
     meaning: str
+    measured: str
     look_at: str
     fixes: tuple[str, ...]
     owner: str

@@ -22,6 +22,7 @@ class Column:
     `least`: the width down to which a terminal may shorten the cells (0: never).
     `head`: how much of a shortened cell comes from its start.
     `drop`: where the terminal is too narrow, the column with the highest number goes first (0: never).
+    `spare`: shown only where all other columns, and the bars, have room enough.
     """
 
     header: str
@@ -30,6 +31,7 @@ class Column:
     least: int = 0
     drop: int = 0
     head: float = 0.5
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

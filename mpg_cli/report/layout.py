@@ -45,17 +45,29 @@ def fit(table: Table, width: int) -> Fitted:
 
     A table that still does not fit keeps its least widths; the renderer crops its lines.
     """
+    table = _without_spare(table, width)
     while _least(table) > width and (index := _next_to_drop(table)) is not None:
         table = _without(table, index)
     natural = natural_widths(table)
     widths = _shortest(table, natural)
     room = width - _sum(widths)
-    for i in reversed(range(len(widths))):
-        grown = min(natural[i], widths[i] + max(room, 0))
+    kept = GAP + BAR_LEAST if table.bars and room >= GAP + BAR_LEAST else 0
+    for i in sorted(range(len(widths)), key=lambda i: (table.columns[i].spare, -i)):
+        grown = min(natural[i], widths[i] + max(room - kept, 0))
         room -= grown - widths[i]
         widths[i] = grown
     bar = min(room - GAP, BAR_MOST) if table.bars else 0
     return Fitted(table, tuple(widths), bar if bar >= BAR_LEAST else 0)
+
+
+def _without_spare(table: Table, width: int) -> Table:
+    """Without the spare column, unless it fits beside the full widths of the others and the shortest bars."""
+    spare = next((i for i, column in enumerate(table.columns) if column.spare), None)
+    if spare is None:
+        return table
+    widths = natural_widths(table)
+    widths[spare] = min(widths[spare], table.columns[spare].least)
+    return table if _sum(widths) + (GAP + BAR_LEAST) * table.bars <= width else _without(table, spare)
 
 
 def _sum(widths: list[int]) -> int:
@@ -82,12 +94,12 @@ def _without(table: Table, index: int) -> Table:
     return replace(table, columns=table.columns[:index] + table.columns[index + 1 :], rows=rows)
 
 
-def header_lines(fitted: Fitted) -> list[str]:
+def header_lines(fitted: Fitted, ellipsis: str) -> list[str]:
     """The header as one or two lines, aligned like the columns; one-line headers sit at the bottom."""
     parts = [column.header.split("\n") for column in fitted.table.columns]
     height = max((len(part) for part in parts), default=1)
     padded = [[""] * (height - len(part)) + part for part in parts]
-    return [_joined(fitted, [part[i] for part in padded], "…") for i in range(height)]
+    return [_joined(fitted, [part[i] for part in padded], ellipsis) for i in range(height)]
 
 
 def row_line(fitted: Fitted, row: Row, ellipsis: str) -> str:

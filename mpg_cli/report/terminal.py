@@ -71,7 +71,11 @@ def _console(file: TextIO, width: int | None, *, color: bool) -> Console:
 def _spaced(before: Block | None, block: Block) -> bool:
     """Whether a blank line goes between two blocks: a table keeps its heading (`…:`) and its dim footnote."""
     if before is None or _dim(block):
-        return False
+        return isinstance(before, Facts)
+    if isinstance(before, Facts) and isinstance(block, Line):
+        return True
+    if isinstance(before, Line) and isinstance(block, Line) and block.text.endswith(":"):
+        return True
     if isinstance(block, (Table, Code, Plot)):
         return not (isinstance(before, Line) and before.text.endswith(":"))
     return isinstance(before, (Table, Code, Plot)) or _dim(before)
@@ -118,10 +122,12 @@ class _Page:
             self.write(Text(line, style))
 
     def facts(self, block: Facts) -> None:
-        """Labels in a column, their texts wrapped beside it."""
+        """Labels in a column, none twice in a row; their texts wrapped beside it."""
         column = min(max(cell_len(label) for label, _ in block.items), max(self.width // 2 - 2, 1))
-        for label, text in block.items:
-            short = layout.shorten(label, column, self.ellipsis)
+        for (label, text), before in zip(
+            block.items, ("", *(label for label, _ in block.items)), strict=False
+        ):
+            short = "" if label == before else layout.shorten(label, column, self.ellipsis)
             start = Text.assemble((short, "bold"), " " * (column - cell_len(short) + 2))
             for line in layout.wrap(text, max(self.width - column - 2, 1)):
                 self.write(start + Text(line))
@@ -129,7 +135,7 @@ class _Page:
 
     def table(self, block: Table) -> None:
         fitted = layout.fit(block, self.width)
-        for line in layout.header_lines(fitted):
+        for line in layout.header_lines(fitted, self.ellipsis):
             self.write(Text(line, "dim"))
         for row in fitted.table.rows:
             self.write(self.row(fitted, row))

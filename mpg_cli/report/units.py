@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,31 @@ def duration(ns: int) -> str:
     """One length of time with its unit: `1.062 s`, `12.40 µs`."""
     fitting = scale([ns])
     return f"{fitting.cell(ns)} {fitting.unit}"
+
+
+def stamp(ns: int) -> str:
+    """An instant as the `ts` of a trace: microseconds, to be searched for in the file or the viewer's query.
+
+    Without separators; three decimals, as the profiler writes them, unless they are zero: then the text is also
+    the start of what profilers write that always have decimals.
+    """
+    return str(ns // 1000) if ns % 1000 == 0 else decimal(ns, 3).replace(",", "")
+
+
+def times(value: float | None) -> str:
+    """A factor as `1.28 ×`, three decimals where it is close to one; a dash if it is missing or not finite."""
+    if value is None or not isfinite(value):
+        return NONE
+    return f"{value:.3f} ×" if value < 1.1 else f"{value:,.2f} ×"
+
+
+def money(value: float) -> str:
+    """An amount of money: two decimals, three significant digits below one hundredth, none from a hundred up."""
+    if not isfinite(value):
+        return NONE
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if abs(value) >= 0.01 or not value else f"{Decimal(f'{value:.3g}'):f}"
 
 
 def number(value: int | None) -> str:

@@ -18,11 +18,16 @@ def clean(ops: pl.DataFrame, host_span: tuple[int, int] | None) -> tuple[pl.Data
 
     host_span: first and last instant of the host's events, None if there are none.
     """
+    ops, notices = usable(ops, host_span)
+    return clip_overflows(ops, notices), notices
+
+
+def usable(ops: pl.DataFrame, host_span: tuple[int, int] | None) -> tuple[pl.DataFrame, list[Notice]]:
+    """The same, but every end is believed."""
     notices: list[Notice] = []
     ops = _drop_untimed(ops, notices)
     ops = _drop_far_off(ops, host_span, notices)
-    ops = _drop_duplicates(ops, notices)
-    return clip_overflows(ops, notices), notices
+    return _drop_duplicates(ops, notices), notices
 
 
 def _drop_untimed(ops: pl.DataFrame, notices: list[Notice]) -> pl.DataFrame:

@@ -28,11 +28,13 @@ class ParseOptions:
     keep_names  keep host and user names and private paths
     progress    called with the bytes of the stored file that are done
     jobs        processes that may share the work on one large file
+    nsys        NVIDIA's nsys, for reports that only it can read; empty: the one on the PATH
     """
 
     keep_names: bool = False
     progress: Callable[[int], None] | None = None
     jobs: int = 1
+    nsys: str = ""
 
 
 class NotParallelError(Exception):
@@ -72,10 +74,14 @@ def parsers() -> tuple[Parser, ...]:
 
     Raises UsageError if one of those cannot be loaded.
     """
+    from mpg_parsers.nsight_compute import NSIGHT_COMPUTE
+    from mpg_parsers.nsight_systems import NSIGHT_SYSTEMS
     from mpg_parsers.pytorch import PYTORCH
+    from mpg_parsers.rocprofv3 import ROCPROFV3
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    return (*(_load(entry) for entry in entries), PYTORCH)
+    own = (NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, PYTORCH)
+    return (*(_load(entry) for entry in entries), *own)
 
 
 def _load(entry: EntryPoint) -> Parser:

@@ -5,8 +5,8 @@
             with source.open() as stream: ...
 
 A source is opened as often as one likes, also by another process (`Source.to_json`). Archives and gzip are
-recognised by their bytes. Nothing is written but what cannot be read twice: standard input and compressed
-tars are copied to a private folder, which `Expansion.close` removes.
+recognised by their bytes. Nothing is written but what cannot be read twice or in one piece: standard input,
+compressed tars and folders of Parquet files are copied to a private folder, which `Expansion.close` removes.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from mpg_parsers.containers import (
     writing,
 )
 from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.nsight.folder import SUFFIX as PARQUET
+from mpg_parsers.nsight.folder import is_export, pack
 from mpg_parsers.paths import Finder, LeftOut, natural_key, printable, split_label
 from mpg_parsers.registry import HEAD, chosen
 from mpg_parsers.streams import ByteStream, Extent, reading
@@ -174,9 +176,16 @@ class _Expander:
         if path == STDIN:
             self._add_stdin(label)
             return
-        for file, named in self._finder.find(path):
-            key = str(file.resolve())
-            self._add_file(_Found(file.absolute(), printable(file), label, named, key))
+        found = list(self._finder.find(path))
+        exports = _exports([file for file, named in found if not named])
+        for folder, files in exports.items():
+            self._add_export(
+                _Found(folder, printable(folder), label, folder == Path(path), str(folder.resolve())), files
+            )
+        for file, named in found:
+            if file.parent not in exports:
+                key = str(file.resolve())
+                self._add_file(_Found(file.absolute(), printable(file), label, named, key))
 
     def finish(self) -> None:
         """Complete the expansion, or raise what kept it empty."""
@@ -199,6 +208,17 @@ class _Expander:
         target = self._spool_file(STDIN)
         spool(head, stream, target, STDIN)
         self._add_file(_Found(target, STDIN, label, named=True, key=STDIN))
+
+    def _add_export(self, found: _Found, files: Sequence[Path]) -> None:
+        """One source for all tables of a folder that Nsight Systems exported."""
+        if found.key in self._seen:
+            return
+        target = self._spool_file(found.path)
+        with writing(found.path, target.parent):
+            pack(files, target)
+        size = target.stat().st_size
+        self.expansion.sources.append(Source(found.path, found.label, found.named, str(target), None, size))
+        self._seen.add(found.key)
 
     def _add_file(self, found: _Found) -> None:
         if found.key in self._seen:
@@ -265,6 +285,15 @@ class _Expander:
             descriptor, name = tempfile.mkstemp(dir=self.expansion.spool)
             os.close(descriptor)
         return Path(name)
+
+
+def _exports(files: Sequence[Path]) -> dict[Path, list[Path]]:
+    """The folders among those of `files` that are exports of Nsight Systems as Parquet, with their files."""
+    folders: dict[Path, list[Path]] = {}
+    for file in files:
+        if file.suffix == PARQUET:
+            folders.setdefault(file.parent, []).append(file)
+    return {folder: tables for folder, tables in folders.items() if is_export(tables)}
 
 
 def _is_archive(source: Source) -> bool:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
 
 DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
-HOST_KINDS = ("op", "annotation", "runtime", "python", "overhead", "sync", "device_annotation")
+# os: a call into the operating system's libraries (ioctl, poll, ...), evidence like a Python frame
+HOST_KINDS = ("op", "annotation", "runtime", "python", "overhead", "sync", "device_annotation", "os")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,12 @@ SOURCES = Table(
         Column("world_size", "int64", "number of ranks in the job", null="not stated"),
         Column("host", "string", "host name, kept only with --keep-names", null="not stated or not kept"),
         Column(
+            "node",
+            "string",
+            "what tells hosts apart without naming them: first 12 hex digits of the host name's SHA-256",
+            null="no host name stated, or localhost",
+        ),
+        Column(
             "base_ns",
             "int64",
             "what to add to a time to get Unix time",
@@ -113,6 +120,8 @@ DEVICES = Table(
         Column("memory_bytes", "int64", "device memory", "byte", "not stated"),
         Column("sm_count", "int64", "SMs or compute units", null="not stated"),
         Column("compute_capability", "string", "major.minor", null="not stated"),
+        Column("bandwidth", "int64", "peak bandwidth of the device memory", "byte/s", "not stated"),
+        Column("clock_hz", "int64", "highest clock of the SMs", "Hz", "not stated"),
     ),
 )
 
@@ -135,6 +144,19 @@ DEVICE_OPS = Table(
         Column("graph_node", "int64", "node of a replayed graph", null="not a replay, or not recorded"),
         Column("grid", "string", "launch grid, JSON list", null="not recorded"),
         Column("block", "string", "launch block, JSON list", null="not recorded"),
+        Column(
+            "blocks_per_sm",
+            "float64",
+            "blocks of the grid per SM of the device",
+            null="not recorded or infinite",
+        ),
+        Column(
+            "occupancy",
+            "float64",
+            "achieved occupancy as the profiler estimates it from the launch, 0 to 100",
+            "%",
+            "not recorded",
+        ),
         Column("bytes", "int64", "bytes moved by a copy or set", "byte", "not recorded"),
         Column("collective", "string", "collective's name, e.g. allreduce", null="no collective arguments"),
         Column("group", "string", "process group's name", null="no collective arguments"),
@@ -199,4 +221,85 @@ STEPS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (SOURCES, DEVICES, DEVICE_OPS, HOST_EVENTS, STEPS)}
+COUNTERS = Table(
+    "counters",
+    "one sample of a hardware metric of one GPU; where there is none, nothing was measured",
+    (
+        SOURCE,
+        Column("process", "int64", "process whose device numbering is meant", null="samples are of the GPU"),
+        Column(
+            "device", "int64", "the GPU's number in the file, which need not be a process's device number"
+        ),
+        Column("uuid", "string", "hardware identity, joins devices", null="not stated"),
+        Column("metric", "string", "as the profiler names it"),
+        Column("ts_ns", "int64", "end of the sampled period", "ns"),
+        Column("value", "int64", "as sampled: per cent of the peak, or Hz for clocks", "% or Hz"),
+    ),
+)
+
+_NOT_COLLECTED = "the metrics for it were not collected"
+_CLOCKED = "at the profiler's clock, which is not that of other runs"
+
+KERNEL_COUNTERS = Table(
+    "kernel_counters",
+    "one kernel launch as Nsight Compute measured it: replayed alone, as a rule at the base clock",
+    (
+        SOURCE,
+        Column("launch", "int64", "number of the launch in its report"),
+        Column("process", "int64", "process id", null="not stated"),
+        Column("device", "int64", "what the process calls the device", null="not stated"),
+        Column("device_name", "string", "as reported", null="not stated"),
+        Column("compute_capability", "string", "major.minor", null="not stated"),
+        Column("name", "string", "kernel name as exported: demangled, mangled or the function's name alone"),
+        Column("grid", "string", "launch grid, JSON list", null="not stated"),
+        Column("block", "string", "launch block, JSON list", null="not stated"),
+        Column("duration_ns", "int64", f"duration, {_CLOCKED}", "ns", _NOT_COLLECTED),
+        Column("clock_hz", "float64", "clock of the SMs meanwhile", "Hz", _NOT_COLLECTED),
+        Column("sm_throughput", "float64", "of the busiest unit of the SMs, 0 to 1", null=_NOT_COLLECTED),
+        Column("memory_throughput", "float64", "of the busiest unit of memory, 0 to 1", null=_NOT_COLLECTED),
+        Column("dram_fraction", "float64", "of the peak of device memory, 0 to 1", null=_NOT_COLLECTED),
+        Column("tensor_pipe", "float64", "cycles with the tensor pipe active, 0 to 1", null=_NOT_COLLECTED),
+        Column("sm_active", "float64", "cycles with the average SM active, 0 to 1", null=_NOT_COLLECTED),
+        Column("achieved_occupancy", "float64", "warps of the most that fit, 0 to 1", null=_NOT_COLLECTED),
+        Column("waves_per_sm", "float64", "rounds of blocks it takes to run the grid", null=_NOT_COLLECTED),
+        *(
+            column
+            for kind in ("fp64", "fp32", "fp16")
+            for column in (
+                Column(f"{kind}_flops", "float64", f"{kind} operations", "FLOP", _NOT_COLLECTED),
+                Column(f"{kind}_flops_per_s", "float64", f"their rate, {_CLOCKED}", "FLOP/s", _NOT_COLLECTED),
+                Column(
+                    f"{kind}_peak_flops_per_s",
+                    "float64",
+                    f"highest rate, {_CLOCKED}",
+                    "FLOP/s",
+                    _NOT_COLLECTED,
+                ),
+                Column(f"{kind}_fraction", "float64", "rate by highest rate, 0 to 1", null=_NOT_COLLECTED),
+            )
+        ),
+        Column(
+            "tensor_ops",
+            "float64",
+            "operations of the tensor cores, 2 per multiply-add, on padding too; of the types collected",
+            "FLOP",
+            "not collected, or none of the type that ran",
+        ),
+        Column(
+            "tensor_type", "string", "source type of all of tensor_ops, e.g. bf16", null="none or several"
+        ),
+        Column("flops", "float64", "fp64, fp32, fp16 and tensor operations", "FLOP", "one of them is null"),
+        Column(
+            "flops_error",
+            "float64",
+            "by how much flops may be off, relatively, because of the digits that were printed",
+            null="flops is null, or may be zero or not",
+        ),
+        Column("dram_bytes", "float64", "read from and written to device memory", "byte", _NOT_COLLECTED),
+        Column("arithmetic_intensity", "float64", "flops by dram_bytes", "FLOP/byte", "one of them is null"),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (SOURCES, DEVICES, DEVICE_OPS, HOST_EVENTS, STEPS, COUNTERS, KERNEL_COUNTERS)
+}

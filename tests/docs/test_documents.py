@@ -14,6 +14,7 @@ from docs import generate
 from mpg_cli import config, hardware
 from mpg_cli.commands import STRICT
 from mpg_cli.config import KEYS, Settings
+from mpg_cli.goodput.idle.rules import IdleRules
 from mpg_cli.goodput.models import Models, declared, registry
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.hardware import entries
@@ -141,10 +142,12 @@ def test_the_settings_shown_are_all_there_are(tmp_path: Path, monkeypatch: pytes
         monkeypatch.delenv(variable, raising=False)
     loaded = config.load(None, {})
     assert loaded.name_rules
+    assert IdleRules.load(loaded.idle_rules).ranges[0].id == loaded.idle_rules[0]["id"]
     assert Models.load(loaded.models).declared
     assert hardware.load(loaded.chips).chips[0].name == loaded.chips[0]["name"]
     shown_as_examples = {
         "step_regex": None, "cache_dir": None, "chip": None, "useful_tokens": None, "flops_per_step": None,
-        "name_rules": (), "models": (), "chips": (),
+        "price": None, "job_chips": None, "by": (),
+        "name_rules": (), "idle_rules": (), "models": (), "chips": (),
     }  # fmt: skip
     assert replace(loaded, **shown_as_examples) == Settings()

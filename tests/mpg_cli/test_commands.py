@@ -13,7 +13,8 @@ from mpg_cli.config import Settings
 from mpg_cli.goodput.quality import WARNING_GRADES
 from mpg_cli.messages import printable
 from mpg_cli.progress import progress_on
-from mpg_parsers.errors import InputError
+from mpg_cli.report.model import Price
+from mpg_parsers.errors import InputError, UsageError
 from tests.mpg_cli.running import kernel, mpg, trace
 
 if TYPE_CHECKING:
@@ -36,7 +37,14 @@ def test_analyze_gives_the_report_and_writes_nothing(file: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("window", "all"), ("view", "fleet-paper"), ("step_regex", "x")]
+    ("field", "value"),
+    [
+        ("window", "all"),
+        ("view", "fleet-paper"),
+        ("step_regex", "x"),
+        ("per_step", True),
+        ("by", ("op", "rank")),
+    ],
 )
 def test_settings_reach_the_analysis(file: Path, field: str, value: str) -> None:
     options = commands._options(Settings(**{field: value}))
@@ -44,6 +52,28 @@ def test_settings_reach_the_analysis(file: Path, field: str, value: str) -> None
     assert commands.analyze(
         [str(file)], Settings(cache_enabled=False, **{field: value}), strict=False, quiet=True
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "price"),
+    [
+        ({}, None),
+        ({"job_chips": 8}, None),
+        ({"price": 2.5}, Price(2.5, None)),
+        ({"price": 2.5, "job_chips": 8}, Price(2.5, 8)),
+    ],
+)
+def test_the_price_reaches_the_analysis(given: dict[str, Any], price: Price | None) -> None:
+    assert commands._options(Settings(**given)).price == price
+
+
+def test_idle_rules_of_the_user_come_first() -> None:
+    rule = {"id": "loader", "cause": "input", "pattern": "^acme"}
+    options = commands._options(Settings(idle_rules=(rule,)))
+    assert options.idle_rules
+    assert options.idle_rules.ranges[0].id == "loader"
+    with pytest.raises(UsageError, match="cause 'inptu' is none of"):
+        commands._options(Settings(idle_rules=(rule | {"cause": "inptu"},)))
 
 
 def test_strict_names_the_file_and_the_kind(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mpg_cli.config import KEYS, Settings, load, parse_size
+from mpg_cli.config import KEYS, Settings, load, parse_price, parse_size
 from mpg_parsers.errors import UsageError
 from tests.mpg_cli.running import analyze, event, kernel, trace
 
@@ -84,6 +84,10 @@ def test_every_setting() -> None:
         pg-basis = "roofline"
         useful-tokens = 0.85
         flops-per-step = 1.2e15
+        price = "2.50/chip-hour"
+        chips = 1024
+        per-step = true
+        by = ["rank", "op"]
         [cache]
         enabled = false
         dir = "/var/cache/mpg"
@@ -93,6 +97,11 @@ def test_every_setting() -> None:
         class = "comm"
         family = "custom"
         pattern = "^acme_"
+        [[idle]]
+        id = "loader"
+        cause = "input"
+        pattern = "^acme_next"
+        kinds = ["annotation"]
         [[model]]
         op = "acme::moe"
         flops = "n"
@@ -115,6 +124,11 @@ def test_every_setting() -> None:
         useful_tokens=0.85,
         flops_per_step=1.2e15,
         name_rules=({"id": "ring", "class": "comm", "family": "custom", "pattern": "^acme_"},),
+        price=2.5,
+        job_chips=1024,
+        per_step=True,
+        by=("rank", "op"),
+        idle_rules=({"id": "loader", "cause": "input", "pattern": "^acme_next", "kinds": ["annotation"]},),
         models=({"op": "acme::moe", "flops": "n", "dims": {"n": 3}},),
         chips=({"name": "Acme X1"},),
     )
@@ -134,10 +148,15 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         "pg_basis": "achievable",
         "useful_tokens": "0.5",
         "flops_per_step": "3e12",
+        "price": "2.5",
+        "job_chips": "8",
+        "per_step": "on",
+        "by": "module, op,module",
     }
     for name, variable in KEYS.values():
         monkeypatch.setenv(variable, values[name])
     read = {"keep_names": True, "cache_enabled": False, "cache_limit": 1024, "jobs": 2}
+    read |= {"per_step": True, "by": ("module", "op"), "job_chips": 8, "price": 2.5}
     assert settings() == Settings(**values | read | {"useful_tokens": 0.5, "flops_per_step": 3e12})
 
 
@@ -173,6 +192,13 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[analyze]\nuseful-tokens = 'most'", ["expected a number from 0 to 1, got 'most'"]),
         ("[analyze]\nflops-per-step = 0", ["expected a number from 1 to 1e+24, got 0"]),
         ("[analyze]\nflops-per-step = []", ["expected a number from 1 to 1e+24, got []"]),
+        ("[analyze]\nchips = 0", ["analyze.chips: expected a whole number from 1 to 1e+07, got 0"]),
+        ("[analyze]\nchips = 2.5", ["expected a whole number from 1 to 1e+07, got 2.5"]),
+        ("[analyze]\nper-step = 'maybe'", ["expected true or false, got 'maybe'"]),
+        ("[analyze]\nby = 'modul'", ["'modul' is none of module, op, kernel, stream, rank", "'module'?"]),
+        ("[analyze]\nby = ['op', 3]", ["3 is none of module, op, kernel, stream, rank"]),
+        ("[analyze]\nby = 3", ["expected a list of module, op, kernel, stream, rank, got 3"]),
+        ("[[idle]]\ncauses = 'input'", ["unknown setting 'causes'", "did you mean 'cause'?"]),
         ("model = 3", ["[[model]] must be a table"]),
         ("chip = 'H100'", ["[[chip]] must be a table"]),
         ("[[modle]]\nop = 'x'", ["unknown setting 'modle'", "did you mean 'model'?"]),
@@ -353,3 +379,42 @@ def test_a_formula_that_fails_on_a_call_is_the_users() -> None:
     found = analyze(path, "--chip", "B200")
     assert (found.status, found.out) == (2, "")
     assert "model 'acme::moe': flops: " in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [("2.50/chip-hour", 2.5), ("2.50", 2.5), (" 3 ", 3.0), (2.5, 2.5), (4, 4.0), ("0.000000001", 1e-9)],
+)
+def test_price(text: object, price: float) -> None:
+    assert parse_price(text, "--price") == price
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "free",
+        "-1",
+        "$2.50",
+        "2,50",
+        "2.50/hour",
+        "2.50/chip-hours",
+        "1e3",
+        "nan",
+        "inf",
+        "²",
+        True,
+        [2],
+        1e300,
+    ],
+)
+def test_no_price(text: object) -> None:
+    with pytest.raises(UsageError, match=r"^--price: expected a price such as 2\.50/chip-hour, got "):
+        parse_price(text, "--price")
+
+
+def test_flags_are_named_as_they_are_written() -> None:
+    with pytest.raises(UsageError, match=r"^--chips: expected a whole number"):
+        settings(job_chips=0)
+    with pytest.raises(UsageError, match=r"^--by: 'modules' is none of"):
+        settings(by=["op", "modules"])

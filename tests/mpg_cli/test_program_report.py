@@ -10,7 +10,7 @@ import pytest
 
 from mpg_cli import analysis
 from mpg_cli.goodput import judging, ledger
-from mpg_cli.operator_rows import MOST, operator_rows, unmodelled_rows
+from mpg_cli.rows.operators import MOST, operator_rows, unmodelled_rows
 from tests.mpg_cli.datasets import dataset, op, source
 from tests.mpg_cli.goodput.judged import file, judge, kernel, operator, product
 

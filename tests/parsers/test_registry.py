@@ -86,7 +86,7 @@ def test_parsers_of_other_distributions_come_first(tmp_path: Path, monkeypatch: 
     plug_in(monkeypatch, f"{__name__}:SHOUTER")
     assert registry.detect(source(tmp_path, b"HELLO")).name == "shouter"
     assert registry.detect(source(tmp_path, b"[]")) is PYTORCH
-    with pytest.raises(InputError, match="shouter: it does not shout; pytorch: "):
+    with pytest.raises(InputError, match=r"shouter: it does not shout; .*pytorch: "):
         registry.detect(source(tmp_path, b"hello"))
 
 

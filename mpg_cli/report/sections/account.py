@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.sections.common import hue
-from mpg_cli.report.units import Scale, apportion, decimal, scale
+from mpg_cli.report.units import Scale, apportion, decimal, percent, scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mpg_cli.report.blocks import Hue
-    from mpg_cli.report.model import LedgerRow, Report
+    from mpg_cli.report.model import LedgerRow, Ratio, Report
 
 _LAYERS: dict[Hue, str] = {
     "computing": "computing",
@@ -104,8 +104,21 @@ def account(report: Report) -> Account:
 
 
 def _sorted(report: Report, kind: Hue) -> list[LedgerRow]:
-    rows = (row for row in report.ledger if hue(row.layer) == kind)
+    rows = _merged([row for row in report.ledger if hue(row.layer) == kind])
     return sorted(rows, key=lambda row: (row.cause != "ideal", -row.chip_ns))
+
+
+def _merged(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
+    """One row per cause: the ledger has one for each origin of it."""
+    by_cause: dict[str, LedgerRow] = {}
+    for row in rows:
+        if before := by_cause.get(row.cause):
+            origin = ", ".join(dict.fromkeys((*before.origin.split(", "), row.origin)))
+            row = replace(  # noqa: PLW2901
+                before, chip_ns=before.chip_ns + row.chip_ns, share=before.share + row.share, origin=origin
+            )
+        by_cause[row.cause] = row
+    return list(by_cause.values())
 
 
 def _split(values: Sequence[int], whole: Figure) -> list[Figure]:
@@ -125,3 +138,29 @@ def _parts(values: Sequence[int], total: int) -> tuple[int, ...]:
     """`total` in proportion: the first value is rounded in the ordinary way, the others share what it leaves."""
     first, rest = apportion((values[0], sum(values[1:])), total)
     return (first, *apportion(values[1:], rest))
+
+
+def amounts(found: Ratio, books: Account) -> tuple[str, str]:
+    """A ratio and its terms, as the ledger below shows them where they are amounts of it."""
+    fit = scale([found.denominator_ns])
+    terms = f"{fit.cell(found.numerator_ns)} of {fit.cell(found.denominator_ns)} chip-{fit.unit}"
+    key = (found.numerator_ns, found.denominator_ns)
+    return _shown(books).get(key, (percent(found.value), terms))
+
+
+def _shown(books: Account) -> dict[tuple[int, int], tuple[str, str]]:
+    """Share and terms by (numerator, denominator): computing of all (RG), ideal of all (MFU) and of computing (PG)."""
+    computing, total = books.computing(), books.total
+    if computing is None or total.chip_ns <= 0:
+        return {}
+    figure, ideal = computing.figure, computing.ideal()
+    found = [(figure, total, figure.tenths)]
+    if ideal is not None:
+        found += [(ideal[0], total, ideal[0].tenths), (ideal[0], figure, ideal[1])]
+    return {
+        (part.chip_ns, whole.chip_ns): (
+            f"{decimal(tenths, 1)} %",
+            f"{books.amount(part)} of {books.amount(whole)} {books.unit}",
+        )
+        for part, whole, tenths in found
+    }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from mpg_cli.report.blocks import Column, Hue, Row, RowStyle, Section, Table
-from mpg_cli.report.text import cut
+from mpg_cli.report.blocks import Block, Column, Hue, Line, Row, RowStyle, Section, Table
+from mpg_cli.report.text import cut, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 EMPTY = Section("", ())
+LONGEST_LABEL = 48
 
 
 def table(
@@ -46,6 +47,16 @@ def ranks(report: Report) -> set[int]:
     """The ranks that the sources and devices name."""
     named = (*(source.rank for source in report.sources), *(device.rank for device in report.devices))
     return {rank for rank in named if rank is not None}
+
+
+def labels(report: Report) -> dict[str, str]:
+    """The label of every cause in the ledger, by its id."""
+    return {row.cause: cut(row.label or row.cause, LONGEST_LABEL) for row in report.ledger}
+
+
+def more(count: int, most: int, noun: str) -> list[Block]:
+    """A note on what a table of at most `most` rows leaves out, if it does."""
+    return [] if count <= most else [Line(f"{plural(count - most, f'more {noun}')}.", "dim")]
 
 
 def lane(report: Report, source: str, rank: int | None, device: int) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Row, RowStyle, Section, Table
 from mpg_cli.report.sections.account import account
-from mpg_cli.report.sections.common import EMPTY
+from mpg_cli.report.sections.common import EMPTY, LONGEST_LABEL
+from mpg_cli.report.sections.remarks import remarks
 from mpg_cli.report.text import NONE, cut
 from mpg_cli.report.units import decimal, duration
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from mpg_cli.report.model import LedgerRow, Report
     from mpg_cli.report.sections.account import Account, Figure, Group
 
-_LONGEST_LABEL = 48
-_WITHIN, _ORIGIN = 3, 4
+_WITHIN, _ORIGIN, _REMARK = 3, 4, 5
 # of the ideal row, by a word of the basis of PG
 _IDEAL = {
     "roofline": "useful work at the roofline",
@@ -33,10 +33,13 @@ def section(report: Report, *, detail: bool) -> Section:
     if not report.ledger:
         return EMPTY
     books = account(report)
-    rows = (*_rows(report, books), _row(books, "total", books.total, "total"))
+    said = remarks(report)
+    rows = (*_rows(report, books, said), _row(books, "total", books.total, "total"))
     cells = (Column("cause", "left", least=20), Column(books.unit), Column("share %"))
-    columns = (*cells, Column(f"{_of(report)} %", drop=1), Column("origin", "left", least=8, drop=2))
-    table = _chosen(Table(columns, rows, bars=True), _used(report, books))
+    within, origin = Column(f"{_of(report)} %", drop=1), Column("origin", "left", least=8, drop=2)
+    columns = (*cells, within, origin, Column("remark", "left", least=20, head=0.75, spare=True))
+    used = [*_used(report, books), *([_REMARK] if any(row.cells[_REMARK] for row in rows) else [])]
+    table = _chosen(Table(columns, rows, bars=True), used)
     return Section("Where the chip-time went", (table, *_residual(report, books)))
 
 
@@ -45,10 +48,10 @@ def _of(report: Report) -> str:
 
 
 def _used(report: Report, books: Account) -> list[int]:
-    """The columns that say something: shares of computing where it is split, origins that are no model's."""
+    """The columns that say something: shares of computing where it is split, origins beyond the trace itself."""
     computing = books.computing()
     split = computing is not None and len(computing.rows) > 1
-    guessed = any(row.origin != "observed" and row.layer != "program" for row in report.ledger)
+    guessed = any(row.origin not in ("observed", "inferred") for row in report.ledger)
     return [0, 1, 2, *([_WITHIN] if split else []), *([_ORIGIN] if guessed else [])]
 
 
@@ -57,7 +60,7 @@ def _chosen(table: Table, used: list[int]) -> Table:
     return Table(tuple(table.columns[i] for i in used), tuple(rows), table.bars)
 
 
-def _rows(report: Report, books: Account) -> Iterator[Row]:
+def _rows(report: Report, books: Account, said: dict[str, str]) -> Iterator[Row]:
     longest = max((figure.chip_ns for group in books.groups for _, figure in group.rows), default=0) or 1
     for group in books.groups:
         if len(group.rows) > 1:
@@ -65,7 +68,8 @@ def _rows(report: Report, books: Account) -> Iterator[Row]:
         for (row, figure), within in zip(group.rows, group.within, strict=True):
             label = _label(report, row)
             indented = f"  {label}" if len(group.rows) > 1 else label
-            plain = _row(books, indented, figure, "plain", _within(group, within), row.origin)
+            notes = (_within(group, within), row.origin, said.get(row.cause, ""))
+            plain = _row(books, indented, figure, "plain", *notes)
             yield Row(plain.cells, "plain", max(figure.chip_ns / longest, 0.0), _hue(group, row))
 
 
@@ -75,7 +79,7 @@ def _within(group: Group, tenths: int) -> str:
 
 def _label(report: Report, row: LedgerRow) -> str:
     if row.cause != "ideal":
-        return cut(row.label or row.cause, _LONGEST_LABEL).removeprefix("computing, ")
+        return cut(row.label or row.cause, LONGEST_LABEL).removeprefix("computing, ")
     basis = report.goodput.pg.basis if report.goodput.pg else ""
     return next((label for word, label in _IDEAL.items() if word in basis), row.label or row.cause)
 
@@ -86,10 +90,16 @@ def _hue(group: Group, row: LedgerRow) -> Hue:
 
 
 def _row(
-    books: Account, label: str, figure: Figure, style: RowStyle, within: str = "", origin: str = ""
+    books: Account,
+    label: str,
+    figure: Figure,
+    style: RowStyle,
+    within: str = "",
+    origin: str = "",
+    remark: str = "",
 ) -> Row:
     share = decimal(figure.tenths, 1) if books.total.tenths else NONE
-    return Row((label, books.amount(figure), share, within, origin), style)
+    return Row((label, books.amount(figure), share, within, origin, remark), style)
 
 
 def _residual(report: Report, books: Account) -> list[Block]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Facts, Line, Section, Table
 from mpg_cli.report.sections.common import EMPTY, lane, table
+from mpg_cli.report.sections.step_ledgers import outliers
 from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import Scale, decimal, duration, median, percent, ratio, scale, tenths
 
@@ -41,7 +42,7 @@ def section(report: Report, *, detail: bool) -> Section:
         blocks.append(_table(report, rows))
     else:
         blocks.append(Line(f"{plural(len(rows), 'step')}, not listed one by one.", "dim"))
-    return Section("Steps", tuple(blocks))
+    return Section("Steps", (*blocks, *outliers(report, detail=detail)))
 
 
 def _lane(step: Step) -> Lane:
@@ -76,10 +77,39 @@ def _walls(report: Report) -> list[tuple[str, str]]:
     middle, low, high = median(walls), min(walls), max(walls)
     if low == high:
         return [("wall", duration(low) if len(walls) == 1 else f"{duration(low)} each")]
-    statistics = {"median": middle, "mean": sum(walls) // len(walls), "min": low, "max": high}
-    spread = f"spread {percent(ratio(high - low, middle))} of the median"
-    wall = " · ".join([*(f"{name} {duration(ns)}" for name, ns in statistics.items()), spread])
-    return [("wall", wall), ("slowest", _slowest(report, middle))]
+    wall = " · ".join(f"{name} {duration(ns)}" for name, ns in _statistics(report, walls).items())
+    return [
+        ("wall", wall),
+        ("spread", _spread(report, middle, high - low)),
+        ("slowest", _slowest(report, middle)),
+    ]
+
+
+def _statistics(report: Report, walls: Sequence[int]) -> dict[str, int]:
+    """Of all steps; `steps` may hold only the first of them, the spread has all."""
+    found = report.step_spread
+    if found is None:
+        return {
+            "median": median(walls),
+            "mean": sum(walls) // len(walls),
+            "min": min(walls),
+            "max": max(walls),
+        }
+    return {
+        "median": found.median_ns,
+        "min": found.min_ns,
+        "95th percentile": found.p95_ns,
+        "max": found.max_ns,
+    }
+
+
+def _spread(report: Report, middle: int, extent: int) -> str:
+    """The median absolute deviation; without it the largest less the smallest."""
+    found = report.step_spread
+    if found is None:
+        return f"{percent(ratio(extent, middle))} of the median between the shortest and the longest"
+    share = percent(ratio(found.mad_ns, found.median_ns))
+    return f"{duration(found.mad_ns)} median absolute deviation, {share} of the median"
 
 
 def _share(steps: Sequence[Step], name: str) -> str:

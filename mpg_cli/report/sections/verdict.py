@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Facts, Section
-from mpg_cli.report.sections.account import account
+from mpg_cli.report.sections.account import account, amounts
 from mpg_cli.report.sections.operators import operator, recoverable
 from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import decimal, duration, percent, ratio, scale
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from mpg_cli.report.model import Goodput, Ratio, Report
     from mpg_cli.report.sections.account import Account
-
-    # (numerator, denominator) in chip-ns: share and terms as the ledger shows them
-    Shown = dict[tuple[int, int], tuple[str, str]]
 
 _MEANING = {"mpg": "useful arithmetic at peak", "sg": "allocated", "rg": "computed", "pg": "computing"}
 _IN_THE_PROGRAM = {"rg": "in the program", "pg": "in the program"}
@@ -34,7 +31,7 @@ def section(report: Report, *, detail: bool) -> Section:
     rest = [
         ("largest loss", _largest_loss(books)),
         *_top_operator(report),
-        ("device busy", _busy(report)),
+        _dashboard(report),
         ("trust", _trust(report)),
     ]
     return Section("", (Facts((*facts, *rest)),))
@@ -44,7 +41,7 @@ def _known(goodput: Goodput, books: Account) -> Iterator[tuple[str, str]]:
     for key, meaning in (_MEANING if goodput.view == "default" else _MEANING | _IN_THE_PROGRAM).items():
         found: Ratio | None = getattr(goodput, key)
         if found is not None:
-            share, terms = _amounts(found, books)
+            share, terms = amounts(found, books)
             yield f"{key.upper()} {share}", _explained(key, found, f"{terms} {meaning}")
 
 
@@ -57,39 +54,13 @@ def _explained(key: str, found: Ratio, terms: str) -> str:
     return " · ".join(part for part in (terms, basis, observed) if part)
 
 
-def _amounts(found: Ratio, books: Account) -> tuple[str, str]:
-    """A ratio and its terms, as the ledger below shows them where they are amounts of it."""
-    fit = scale([found.denominator_ns])
-    terms = f"{fit.cell(found.numerator_ns)} of {fit.cell(found.denominator_ns)} chip-{fit.unit}"
-    key = (found.numerator_ns, found.denominator_ns)
-    return _shown(books).get(key, (percent(found.value), terms))
-
-
-def _shown(books: Account) -> Shown:
-    """Of the ledger: computing of all (RG), ideal of all (MFU), ideal of computing (PG)."""
-    computing, total = books.computing(), books.total
-    if computing is None or total.chip_ns <= 0:
-        return {}
-    figure, ideal = computing.figure, computing.ideal()
-    found = [(figure, total, figure.tenths)]
-    if ideal is not None:
-        found += [(ideal[0], total, ideal[0].tenths), (ideal[0], figure, ideal[1])]
-    return {
-        (part.chip_ns, whole.chip_ns): (
-            f"{decimal(tenths, 1)} %",
-            f"{books.amount(part)} of {books.amount(whole)} {books.unit}",
-        )
-        for part, whole, tenths in found
-    }
-
-
 def _utilisation(goodput: Goodput, books: Account) -> Iterator[tuple[str, str]]:
     """MFU and HFU in one line, with as many decimals as it takes to tell them apart."""
     meaning = {"MFU": ("useful FLOPs", goodput.mfu), "HFU": ("all FLOPs", goodput.hfu)}
     known = {name: found for name, (_, found) in meaning.items() if found}
     if not known:
         return
-    values = {name: _amounts(found, books)[0] for name, found in known.items()}
+    values = {name: amounts(found, books)[0] for name, found in known.items()}
     if len({found.value for found in known.values()}) > len(set(values.values())):
         values = {name: f"{100 * found.value:.2f} %" for name, found in known.items()}
     first, *rest = (f"{name} {value}" for name, value in values.items())
@@ -147,6 +118,15 @@ def _top_operator(report: Report) -> Iterator[tuple[str, str]]:
         fit = scale([top.time_ns])
         times = f"{fit.cell(top.recoverable_ns)} of {fit.cell(top.time_ns)} {fit.unit} above its roofline"
         yield "top operator", f"{cut(operator(top), 80)}: {times}"
+
+
+def _dashboard(report: Report) -> tuple[str, str]:
+    """What one would see without this report: GPU-Util if it is known, else all busy time."""
+    seen = report.dashboard
+    if seen is None or percent(seen.gpu_util) == NONE:
+        return "device busy", _busy(report)
+    waiting = f"; for {percent(seen.waiting)} only collectives ran" if seen.waiting > 0 else ""
+    return "dashboard", f"nvidia-smi would show {percent(seen.gpu_util)} GPU-Util{waiting}"
 
 
 def _busy(report: Report) -> str:

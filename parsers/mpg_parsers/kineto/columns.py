@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from mpg_parsers.kineto import categories
 from mpg_parsers.kineto.events import NULL, Event, Events
@@ -27,7 +28,10 @@ DEVICE_INTS = (
     "device", "stream", "correlation", "external_id", "graph_node", "bytes",
     "group_size", "seq", "in_elements", "out_elements", "external_id_2021", "stream_mtia",
 )  # fmt: skip
-DEVICE_TEXTS = ("grid", "block", "collective", "group", "group_ranks", "element_type")
+# few launches differ in the decimals: as texts they are kept once
+DEVICE_TEXTS = (
+    "grid", "block", "blocks_per_sm", "occupancy", "collective", "group", "group_ranks", "element_type",
+)  # fmt: skip
 HOST_INTS = {
     "op": ("external_id", "sequence", "forward_thread", "external_id_2021"),
     "runtime": ("external_id", "correlation", "external_id_2021"),
@@ -112,7 +116,7 @@ class Dictionary:
 
     def pack(self, clean: Callable[[str], str | None] | None = None) -> tuple[bytes, list[str | None]]:
         """(codes, distinct values)."""
-        values = [_json_text(value) if isinstance(value, bytes) else value for value in self._codes]
+        values = [value if isinstance(value, str | None) else _as_text(value) for value in self._codes]
         return b"".join(self._parts), [clean(v) if clean and v else v or None for v in values]
 
 
@@ -173,6 +177,10 @@ def _cleaners(clean: Clean) -> dict[str, Callable[[str], str | None]]:
     return {"name": clean, "concrete_inputs": partial(strip_strings, clean=clean)}
 
 
+def _as_text(value: float | bytes) -> str:
+    return _json_text(value) if isinstance(value, bytes) else str(value)
+
+
 def _json_text(raw: bytes) -> str:
     """JSON on one line, whatever the layout of the file; of a JSON string, what it says."""
     if raw[:1] == b'"':
@@ -181,8 +189,8 @@ def _json_text(raw: bytes) -> str:
 
 
 def _hashable(values: list[Any]) -> list[Any]:
-    """The bytes of raw JSON; strings as they are."""
-    return values if isinstance(values[0], str | None) else list(map(bytes, values))
+    """The bytes of raw JSON; strings and numbers as they are."""
+    return list(map(bytes, values)) if isinstance(values[0], Raw) else values
 
 
 def _join(parts: list[tuple[int, bytes]], rows: int) -> bytes:

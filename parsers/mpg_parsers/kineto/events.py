@@ -16,6 +16,7 @@ FLOAT_LIMIT = float(1 << 43)  # microseconds; from here on a double cannot hold 
 NO_TEXT = Raw(b"")
 
 Number = int | str | None
+Real = float | int | str | None
 Text = str | None
 
 RENAMED = {
@@ -36,6 +37,8 @@ RENAMED = {
     "element_type": "dtype",
     "seq": "Seq",
     "graph_node": "graph node id",
+    "blocks_per_sm": "blocks per SM",
+    "occupancy": "est. achieved occupancy %",
     "external_id_2021": "external id",
     "input_dims_2021": "Input dims",
     "stream_mtia": "stream_id",
@@ -56,8 +59,10 @@ class Args(msgspec.Struct, gc=False, frozen=True, rename=RENAMED):
     device: Number = NULL
     stream: Number = NULL
     correlation: Number = NULL
+    blocks_per_sm: Real = None
     grid: Raw = NO_TEXT
     block: Raw = NO_TEXT
+    occupancy: Real = None
     bytes: Number = NULL
     collective: Text = None
     in_elements: Number = NULL
@@ -162,7 +167,7 @@ def _args(raw: Raw) -> Args:
     for field in msgspec.structs.fields(Args):
         if field.encode_name in found:
             value = found[field.encode_name]
-            convert = {Number: _number, Text: _text}.get(field.type)
+            convert = {Number: _number, Real: _real, Text: _text}.get(field.type)
             values[field.name] = convert(value) if convert else value
     return Args(**values)
 
@@ -178,6 +183,11 @@ def _number(raw: Raw | None) -> Number:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def _real(raw: Raw | None) -> Real:
+    value = _value(raw)
+    return value if isinstance(value, float | int | str) and not isinstance(value, bool) else None
 
 
 def _value(raw: Raw | None) -> Any:  # noqa: ANN401 - any JSON value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import polars as pl
@@ -18,8 +19,19 @@ def source_fields(document: dict[str, Any], *, keep_names: bool) -> dict[str, An
         "rank": _int(info.get("rank")),
         "world_size": _int(info.get("world_size")),
         "host": _text(document.get("host_name")) if keep_names else None,
+        "node": node(document.get("host_name")),
         "base_ns": base or None,
     }
+
+
+def node(host: object) -> str | None:
+    """What tells one host from another without naming it: the start of the SHA-256 of its name.
+
+    Nothing else in a file identifies the host. "localhost" is the name of every host, and so of none.
+    """
+    if not isinstance(host, str) or host.partition(".")[0].lower() in ("", "localhost"):
+        return None
+    return hashlib.sha256(host.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def framework(document: dict[str, Any]) -> str:

@@ -35,6 +35,8 @@ def device_rows(frame: pl.DataFrame) -> pl.DataFrame:
             process=pl.lit(None, pl.Int64),
             external_id=_nonzero(pl.coalesce("external_id", "external_id_2021")),
             correlation=_nonzero(pl.col("correlation")),
+            blocks_per_sm=_decimal("blocks_per_sm", float("inf")),
+            occupancy=_decimal("occupancy", 100),
         )
     )
 
@@ -57,6 +59,12 @@ def extent(frame: pl.DataFrame, span: tuple[int, int] | None) -> tuple[int | Non
     firsts = [at for at in (first, span and span[0]) if at is not None]
     lasts = [at for at in (last, span and span[1]) if at is not None]
     return min(firsts, default=None), max(lasts, default=None)
+
+
+def _decimal(name: str, most: float) -> pl.Expr:
+    """A number from its text; what is negative, above `most` or infinite is none (Kineto writes "inf")."""
+    value = pl.col(name).cast(pl.Float64, strict=False)
+    return pl.when(value.is_finite() & value.is_between(0, most)).then(value)
 
 
 def _nonzero(column: pl.Expr) -> pl.Expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from mpg_cli.goodput import activity, runtime
@@ -97,7 +98,9 @@ def test_every_device_of_a_source_has_the_sources_window() -> None:
     loaded = load(made)
     windows = find_windows(loaded, find_steps(made, None), "steps")
     busy = runtime.busy_intervals(loaded.ops)
-    found = runtime.resolve_windows(loaded, busy, windows.by_source).rows
+    spans = loaded.subjects.select("subject", "source").join(windows.by_source, on="source")
+    communication = busy.filter(activity="comm").with_columns(cause=pl.lit("communication"))
+    found = runtime.resolve_windows(runtime.claims(busy, communication), spans).rows
     assert set(found.select("subject", "cause", "chip_ns").rows()) == {
         (0, "productive", 8),
         (0, "communication", 3),

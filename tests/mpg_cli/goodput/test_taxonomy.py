@@ -1,5 +1,8 @@
+import re
+
 import pytest
 
+from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.taxonomy import KILLERS, LAYERS, load_taxonomy
 
 TAXONOMY = load_taxonomy()
@@ -27,9 +30,41 @@ def test_every_cause_is_fully_described(cause):
     assert cause.label[0].islower()
     assert cause.meaning.endswith(".")
     assert cause.look_at.endswith(".")
+    assert cause.measured.endswith(".")
+    assert 1 <= len(re.findall(r"\.(?: |$)", cause.measured)) <= 3
     assert cause.owner
     assert all(fix and not fix.endswith(".") for fix in cause.fixes)
     assert cause.fixes or cause.id == "ideal"
+
+
+def test_what_is_not_measured_says_so():
+    unmeasured = [
+        cause for cause in TAXONOMY.causes.values() if cause.measured.startswith("Not measured yet")
+    ]
+    logs = "init evaluation lost_work restart hang slow_step"
+    assert [cause.id for cause in unmeasured] == [*SCHEDULING.split(), *logs.split()]
+    assert all("does not read so far" in cause.measured for cause in unmeasured)
+
+
+@pytest.mark.parametrize(
+    ("cause", "limits"),
+    [
+        ("kernel_gap", ("kernel_gap_ns", "unlinked_gap_ns")),
+        ("dependency", ("dependency_ns",)),
+        ("launch_bound", ("launch_latency_ns",)),
+        ("host_code", ("long_self_ns", "quiet_op_ns")),
+        ("compile", ("long_call_ns",)),
+        ("synchronisation", ("long_self_ns",)),
+        ("transient", ("unlinked_gap_ns",)),
+        ("unknown", ("kernel_gap_ns", "dependency_ns", "launch_latency_ns", "unlinked_gap_ns")),
+    ],
+)
+def test_the_limits_named_are_those_in_force(cause, limits):
+    """Every limit that a description names has the value of rules.toml."""
+    in_force = IdleRules.load().limits
+    text = TAXONOMY.cause(cause).measured.replace("(40, 100 and 100 µs)", "(40 µs, 100 µs and 100 µs)")
+    named = [int(n) * {"µs": 1_000, "ms": 1_000_000}[unit] for n, unit in re.findall(r"(\d+) (µs|ms)", text)]
+    assert {getattr(in_force, limit) for limit in limits} <= set(named)
 
 
 def test_labels_are_distinct():

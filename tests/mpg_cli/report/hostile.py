@@ -7,16 +7,28 @@ from dataclasses import replace
 import orjson
 
 from mpg_cli.report.model import (
+    Breakdown,
     Collective,
+    Communicator,
+    Dashboard,
+    Evidence,
+    Finding,
     Goodput,
+    Hotspot,
+    InferenceStep,
     LedgerRow,
     NameRule,
     Op,
+    Price,
     Ratio,
     Report,
     Roofline,
+    Segment,
     Source,
     Step,
+    StepLedger,
+    StepOutlier,
+    StepSpread,
     Totals,
     Unmodelled,
     Warning,  # noqa: A004
@@ -55,6 +67,30 @@ def operator(name: str, number: int) -> Op:
     return Op(name, dims, dims, 1, 1, 1000, 0.1, 500, 250, *times)
 
 
+def attribution(names: tuple[str, ...]) -> dict[str, object]:
+    """Every part that says why the chips waited, with the given strings in it."""
+    evidence = tuple(Evidence(n, n, n, 1, 1_001, 1) for n in names)
+    return {
+        "findings": tuple(Finding(n, n, n, n, n, 10, 0.1, 1.1, n, evidence, (n, n), 0.5) for n in names),
+        "hotspots": tuple(Hotspot(n, n, n, 10, 0.1, 1, n, 0, 1, 1_001, 1) for n in names),
+        "dashboard": Dashboard(0.5, 0.1, None, None, 0.5, {"sm_activity": names[0], "occupancy": names[-1]}),
+        "communicators": tuple(
+            Communicator(n, n, 2, (0, 1), 1, 10, 5, 5, 1, 1, {n: 1}, 1, 1.0, n, n) for n in names
+        ),
+        "step_spread": StepSpread(1, 10, 0, 10, 10, 10),
+        "outliers": tuple(StepOutlier(n, 0, 0, n, 10, 1, n, 1) for n in names),
+        "per_step": tuple(StepLedger(n, 0, 0, n, 10, {n: 10}) for n in names),
+        "inference": tuple(InferenceStep(n, 0, 0, n, n, 1, 1, 10, 10, 10, 10) for n in names),
+        "breakdown": tuple(
+            Breakdown(by, n, parent, 1, 1, 1, 10, 10, 10, 0, 0, 0, 0.1)
+            for by in (names[0], names[-1])
+            for n, parent in zip(names, names[1:] + names[:1], strict=True)
+        ),
+        "segments": tuple(Segment(names[0], n, 10, 10, 5, 1, {n: 5}) for n in names),
+        "price": Price(2.5, None),
+    }
+
+
 def named(*names: str) -> Report:
     """A report with the given strings wherever a string comes from the input."""
     hostile, name = names[0], names[-1]
@@ -73,7 +109,7 @@ def named(*names: str) -> Report:
         devices=tuple(replace(d, name=n, source=n, uuid=n) for n in names for d in base.devices),
         steps=tuple(replace(s, step=n, source=n) for n in names for s in base.steps),
         collectives=tuple(
-            replace(c, name=n, group=n, matched_by=n, wait_ns={n: 1, "1": 0})
+            replace(c, name=n, group=n, matched_by=n, wait_ns={n: 1, "1": 0}, reason=n, late_ns=1)
             for n in names
             for c in base.collectives[:2]
         ),
@@ -86,6 +122,7 @@ def named(*names: str) -> Report:
         unmodelled=tuple(Unmodelled(n, 1, 10, 0.1) for n in names),
         rooflines=(Roofline(hostile, name, 100.0, 1000.0),),
         mpg_version=hostile,
+        **attribution(names),  # type: ignore[arg-type]
     )
 
 
@@ -115,4 +152,15 @@ def zeros() -> Report:
         unmodelled=(Unmodelled("", 0, 0, nan),),
         rooflines=(Roofline("", "", nan, nan),),
         quality=quality((Window("a", "", 0, 0, 0, 0, 0, 0),), ""),
+        findings=(Finding("", "", "", "", "", 0, nan, nan, "", (Evidence(""),), (), nan),),
+        hotspots=(Hotspot("", "", None, 0, nan, 0, "", None, None, None, None),),
+        dashboard=Dashboard(nan, nan, None, nan, nan),
+        communicators=(Communicator("", None, None, (), 0, 0, 0, 0, None, None, {}, None, nan, ""),),
+        step_spread=StepSpread(0, 0, 0, 0, 0, 0),
+        outliers=(StepOutlier("", None, 0, "", 0, 0, "", 0),),
+        per_step=(StepLedger("", None, 0, "", 0, {"": 0}),),
+        inference=(InferenceStep("", None, 0, "", "", None, None, 0, 0, None, None),),
+        breakdown=(Breakdown("", "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, nan),),
+        segments=(Segment("", "", 0, 0, 0, None, {}),),
+        price=Price(nan, 0),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mpg_cli.report import hostile, programs, reports
+from tests.mpg_cli.report import attributed, hostile, programs, reports
 
 ALL = {
     "single": reports.single,
@@ -15,6 +15,8 @@ ALL = {
     "uncovered": programs.uncovered,
     "recomputed": programs.recomputed,
     "no_bandwidth": programs.no_bandwidth,
+    "starved": attributed.starved,
+    "serving": attributed.serving,
     "hostile": hostile.hostile,
     "zeros": hostile.zeros,
 }

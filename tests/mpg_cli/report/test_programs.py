@@ -10,7 +10,7 @@ from math import isfinite
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpg_cli.goodput.models import user_model
@@ -83,9 +83,9 @@ def test_verdict() -> None:
 
 
 def test_first_screen() -> None:
-    """Verdict and ledger of a usual report fit a small terminal."""
+    """Verdict and ledger of a usual report fit a small terminal, and what to do first comes next."""
     shown = rendered.text(programs.owlv2(), 80).split("\n")
-    assert shown.index("Operators by recoverable time") <= 25
+    assert shown.index("Do this first") <= 25
 
 
 def test_verdict_without_pg() -> None:
@@ -156,11 +156,23 @@ def test_the_ideal_row_says_at_what(basis: str, label: str) -> None:
 
 
 def test_without_a_program_layer_computing_is_one_row() -> None:
-    block = table(section(reports.single(), "Where"))
-    assert headers(block) == ["cause", "chip-s", "share %", "origin"]
+    base = reports.single()
+    block = table(section(base, "Where"))
+    assert headers(block) == ["cause", "chip-s", "share %"]
     assert block.rows[0].cells[0] == "computing"
 
 
+def test_the_origin_is_shown_where_the_trace_is_not_all_there_is() -> None:
+    base = reports.single()
+    ledger = (*base.ledger[:-1], replace(base.ledger[-1], origin="extrapolated"))
+    block = table(section(replace(base, ledger=ledger), "Where"))
+    assert headers(block) == ["cause", "chip-s", "share %", "origin"]
+    assert [row.cells[3] for row in block.rows if row.bar is not None] == [
+        "observed", "extrapolated", "observed",
+    ]  # fmt: skip
+
+
+@settings(deadline=None)
 @given(AMOUNTS)
 def test_program_rows_add_up_and_are_the_ratios(amounts: dict[str, int]) -> None:
     report = with_ratios(amounts)

@@ -135,7 +135,7 @@ def test_json_form() -> None:
     assert list(orjson.loads(text))[-2:] == ["schema", "mpg_version"]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXT, TEXT, st.integers(30, 200))
 @example("", "A::0", 80)
 @example("\u1160" * 60, "\u0e33\U0001f1e6\U0001f1e7\U0001f468\u200d\U0001f469\ufe0f", 80)

@@ -18,6 +18,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "null": type(None),
     "array": list,
     "object": dict,
+    "boolean": bool,
     "nothing": (),
 }
 

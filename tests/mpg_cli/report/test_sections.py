@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpg_cli.report.blocks import Facts, Line, Section, Table
@@ -45,6 +45,7 @@ def number(cell: str) -> Decimal:
     return Decimal(cell.replace(",", ""))
 
 
+@settings(deadline=None)
 @given(AMOUNTS)
 def test_ledger_columns_add_up_as_printed(amounts: dict[str, int]) -> None:
     rows = table(section(reports.report(amounts, (), (), ()), "Where")).rows
@@ -62,6 +63,7 @@ def test_ledger_columns_add_up_as_printed(amounts: dict[str, int]) -> None:
         assert sum(groups) == number(rows[-1].cells[column])
 
 
+@settings(deadline=None)
 @given(AMOUNTS.filter(lambda amounts: "productive" in amounts))
 def test_verdict_shows_the_ledgers_figures(amounts: dict[str, int]) -> None:
     report = reports.report(amounts, (), (), ())
@@ -106,6 +108,24 @@ def test_exposed_communication_is_a_loss_in_every_view() -> None:
     assert found.columns[3].header == "of program %"
     assert found.rows[0].cells == ("in the program", "80", "80.0", "100.0")
     assert verdict(other)["RG 50.0 %"].endswith("in the program · steps on the host clock")
+
+
+def test_a_cause_of_two_origins_is_one_row() -> None:
+    base = reports.report({"productive": 50, "transient": 30, "unknown": 20}, (), (), ())
+    *others, last = base.ledger
+    parts = (
+        replace(last, chip_ns=5, share=0.05, origin="observed"),
+        replace(last, chip_ns=15, origin="inferred"),
+    )
+    block = table(section(replace(base, ledger=(*others, *parts)), "Where"))
+    assert [row.cells[:2] for row in block.rows[2:]] == [
+        ("  start of the profile", "30"),
+        ("  unexplained", "20"),
+        ("total", "100"),
+    ]
+    parts = (parts[0], replace(parts[1], origin="extrapolated"))
+    block = table(section(replace(base, ledger=(*others, *parts)), "Where"))
+    assert block.rows[3].cells[3] == "observed, extrapolated"
 
 
 def test_nothing_lost() -> None:

@@ -29,7 +29,13 @@ def test_escape(raw: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "shown"),
-    [("ok", "ok"), ("12 µs · a–b — c…", "12 us | a-b - c..."), ("2 × é", r"2 x \xe9"), ("核", r"\u6838")],
+    [
+        ("ok", "ok"),
+        ("12 µs · a–b — c…", "12 us | a-b - c..."),
+        ("2 × é", r"2 x \xe9"),
+        ("a › b", "a > b"),
+        ("核", r"\u6838"),
+    ],
 )
 def test_to_ascii(raw: str, shown: str) -> None:
     assert text.to_ascii(raw) == shown

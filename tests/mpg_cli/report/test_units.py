@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,3 +89,43 @@ def test_percent(value: float | None, expected: str) -> None:
 @pytest.mark.parametrize(("values", "expected"), [([3], 3), ([1, 4], 2), ([9, 1, 5], 5)])
 def test_median(values: list[int], expected: int) -> None:
     assert units.median(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (1_365_627_862_757_064_000, "1365627862757064"),
+        (1_365_627_862_757_064_125, "1365627862757064.125"),
+        (1_365_627_862_757_064_120, "1365627862757064.120"),
+        (0, "0"),
+        (7, "0.007"),
+        (-1_500, "-1.500"),
+    ],
+)
+def test_stamp(ns: int, shown: str) -> None:
+    assert units.stamp(ns) == shown
+    assert Decimal(shown) * 1000 == ns
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1.284, "1.28 ×"), (1.0142, "1.014 ×"), (12.0, "12.00 ×"), (None, "—"), (float("inf"), "—")],
+)
+def test_times(value: float | None, shown: str) -> None:
+    assert units.times(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2262.4, "2,262"),
+        (97.024, "97.02"),
+        (0.05, "0.05"),
+        (0.0, "0.00"),
+        (0.001312, "0.00131"),
+        (8.2e-5, "0.000082"),
+        (float("nan"), "—"),
+    ],
+)
+def test_money(value: float, shown: str) -> None:
+    assert units.money(value) == shown

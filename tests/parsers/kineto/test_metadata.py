@@ -59,6 +59,22 @@ def test_rank(value: object, rank: int | None) -> None:
     assert fields["rank"] == rank
 
 
+HOSTS = {
+    "node7": "9be35e6e49c5",
+    "gpu-a100-017.cluster.example.org": "9d7e71842ff4",
+    "": None,
+    "localhost": None,
+    "LOCALHOST.localdomain": None,
+    7: None,
+    None: None,
+}
+
+
+@pytest.mark.parametrize(("host", "node"), HOSTS.items())
+def test_node(host: object, node: str | None) -> None:
+    assert metadata.source_fields({"host_name": host}, keep_names=False)["node"] == node
+
+
 def test_properties() -> None:
     listed = {
         "id": 0,

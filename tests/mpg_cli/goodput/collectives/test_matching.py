@@ -8,40 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpg_cli.goodput import activity, collectives
-from mpg_cli.goodput.names import NameRules
-from tests.mpg_cli.datasets import COMM, comm, dataset, op, source
+from mpg_cli.goodput import collectives
+from tests.mpg_cli.datasets import op
+from tests.mpg_cli.goodput.collectives.ranks import GATHER, MS, SEND_RECV, kinds, load, plain, reduce
 
 if TYPE_CHECKING:
-    from mpg_cli.goodput.activity import Activity
     from mpg_parsers.errors import Notice
-
-MS = 1_000_000
-RULES = NameRules.load()
-GATHER, SEND_RECV = (
-    "ncclDevKernel_AllGather_RING_LL",
-    "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
-)
-
-
-def reduce(start: float, dur: float, seq: int | None = None, **more: Any) -> dict[str, Any]:
-    """An all-reduce with its arguments."""
-    about = {"collective": "allreduce", "group": "0", "seq": seq}
-    return comm(int(start * MS), int(dur * MS), **(about | more))
-
-
-def plain(start: float, dur: float, name: str = COMM, **more: Any) -> dict[str, Any]:
-    """A collective of which only the kernel's name is known."""
-    return comm(int(start * MS), int(dur * MS), name, **more)
-
-
-def load(*ranks: list[Any], names: list[int | None] | None = None) -> Activity:
-    numbers = range(len(ranks)) if names is None else names
-    files = [
-        source(ops, rank=n, path=f"{i}.json") for i, (ops, n) in enumerate(zip(ranks, numbers, strict=True))
-    ]
-    made = dataset(*files)
-    return activity.load(made, made.scan("sources").collect(), RULES)
 
 
 def match(*ranks: list[Any], names: list[int | None] | None = None) -> tuple[list[Any], list[Notice]]:
@@ -57,10 +29,6 @@ def match(*ranks: list[Any], names: list[int | None] | None = None) -> tuple[lis
 
 def found(*ranks: list[Any], names: list[int | None] | None = None) -> list[Any]:
     return match(*ranks, names=names)[0]
-
-
-def kinds(notices: list[Notice]) -> list[str]:
-    return [notice.kind for notice in notices]
 
 
 @pytest.mark.parametrize(
@@ -294,37 +262,3 @@ def test_clocks_do_not_matter(rows: list[tuple[int, ...]], offsets: tuple[int, .
 @pytest.mark.parametrize(("off", "told"), [(0.999999, False), (1.0, True), (-1.0, True), (-0.999999, False)])
 def test_clock_skew_is_told_from_a_millisecond_on(off: float, told: bool) -> None:
     assert (kinds(match([reduce(10, 3, 1)], [reduce(10 + off, 3, 1)])[1]) == ["clock_skew"]) == told
-
-
-# ------------------------------------------------------------------------------------- the first collective
-
-
-@pytest.mark.parametrize(
-    ("durations_ms", "told"),
-    [
-        pytest.param([50, 1, 1, 1], True, id="the ranks came in apart"),
-        pytest.param([9.9, 1, 1], False, id="under ten times"),
-        pytest.param([10, 1, 1], True, id="ten times"),
-        pytest.param([50, 1], False, id="one other is no rule"),
-        pytest.param([0.9, 0.01, 0.01], False, id="under a millisecond"),
-        pytest.param([1, 50, 1, 1], False, id="not the first: a straggler"),
-        pytest.param([50, 1, 1, 40, 1, 1], False, id="it recurs: a larger message"),
-        pytest.param([50], False, id="alone"),
-    ],
-)
-def test_start_transient(durations_ms: list[float], told: bool) -> None:
-    records = [plain(100 * n, dur) for n, dur in enumerate(durations_ms)]
-    notices = collectives.transient_notices(load(records, names=[None]))
-    assert kinds(notices) == ["start_transient"] * told
-    assert all(notice.source == "0.json" for notice in notices)
-
-
-def test_a_message_of_another_size_is_no_transient() -> None:
-    records = [reduce(0, 50, in_elements=10**9), reduce(100, 1, in_elements=5), reduce(200, 1, in_elements=5)]
-    assert collectives.transient_notices(load(records)) == []
-
-
-def test_a_transient_is_told_for_each_device_that_has_it() -> None:
-    records = [plain(0, 50), plain(100, 1), plain(200, 1)]
-    on_one = [record | {"device": 1} for record in records]
-    assert len(collectives.transient_notices(load(records + on_one, records))) == 3

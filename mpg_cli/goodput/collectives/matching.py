@@ -14,32 +14,25 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from mpg_cli.goodput.collectives.kinds import described, message_bytes
 from mpg_parsers.errors import Notice
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.activity import Activity
 
-POINT_TO_POINT = r"(?i)send_?recv|(^|[^a-z])i?(send|recv)([^a-z]|$)|p2p"
-ALL_TO_ALL = r"(?i)all_?to_?all"
-ROOTED = (
-    r"(?i)broadcast|^_?reduce(_oop)?$|^(gather|scatter)$"
-    r"|^nccl(dev)?(kernel_)?reduce(_sum|_prod|_min|_max|_avg|_premul|ring|tree)"
-)
-SHORT_NAME = r"^(?:void )?(?:\w+::)*(\w+)"
+RECORD = (
+    "row", "source", "subject", "stream", "start_ns", "end_ns", "name", "collective", "linked_op", "group",
+    "group_ranks", "group_size", "seq", "in_elements", "element_type",
+)  # fmt: skip
 NOTABLE_SKEW_NS = 1_000_000
-TRANSIENT_FACTOR = 10
-TRANSIENT_NS = 1_000_000
-ELEMENT_BYTES = {
-    "Byte": 1, "Char": 1, "Bool": 1, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Short": 2, "Half": 2,
-    "BFloat16": 2, "Int": 4, "Float": 4, "Long": 8, "Double": 8, "ComplexFloat": 8, "ComplexDouble": 16,
-}  # fmt: skip
 
 
 def match(activity: Activity) -> tuple[pl.DataFrame, list[Notice]]:
     """One row per collective and rank, by index and rank; none unless at least two ranks are known.
 
-    Columns index, short (the collective's name), group, seq, matched_by, rank, start_ns, end_ns, dur_ns,
-    transfer_ns, wait_ns, bytes.
+    Columns index, short (the collective's name), group, seq, matched_by, rank, subject, start_ns, end_ns, dur_ns,
+    transfer_ns, wait_ns, size (ranks in the group, null if unknown), bytes (this rank's message as nccl-tests define
+    it, null if unknown), rows (numbers of the rank's records in `activity.ops`).
 
     index numbers the collectives in the order of the lowest rank that took part, on its own clock.
     """
@@ -53,7 +46,8 @@ def match(activity: Activity) -> tuple[pl.DataFrame, list[Notice]]:
         (uneven, "kinds of collectives occur a different number of times on the ranks and were not matched"),
         (apart, "kinds of collectives end at unrelated times on the ranks and were not matched by order"),
     )
-    measured = _measure(pl.concat([_hulls(sequenced), ordered]))
+    world = activity.sources["world_size"].max()
+    measured = _measure(pl.concat([_hulls(sequenced), ordered]), world if isinstance(world, int) else None)
     return measured, notices + _clock_notices(measured)
 
 
@@ -64,27 +58,23 @@ def _notices(*found: tuple[int, str]) -> list[Notice]:
 def _records(activity: Activity) -> pl.DataFrame:
     """Communication kernels in which every rank waits for every other, of sources whose rank is known."""
     ranked = activity.sources.filter(col("rank").is_not_null()).select("source", "rank")
-    comm = activity.ops.filter((col("activity") == "comm") & (col("dur_ns") > 0)).join(ranked, on="source")
-    texts = comm.cast({pl.Categorical: pl.String}).with_columns(
-        short=pl.coalesce("collective", col("name").str.extract(SHORT_NAME), "name")
-    )
-    all_to_all = col("linked_op").str.contains(ALL_TO_ALL).fill_null(value=False)
-    unnamed = col("collective").is_null() & col("name").str.contains(POINT_TO_POINT) & ~all_to_all
-    one_to_one = unnamed | col("short").str.contains(POINT_TO_POINT) & ~unnamed & ~all_to_all
-    return texts.filter(~one_to_one & ~col("short").str.contains(ROOTED))
+    ops = activity.ops.with_row_index("row").filter((col("activity") == "comm") & (col("dur_ns") > 0))
+    records = described(ops.select(RECORD).join(ranked, on="source", maintain_order="left"))
+    return records.filter("mutual").drop("mutual", "name", "collective", "linked_op")
 
 
 def _with_place(records: pl.DataFrame) -> pl.DataFrame:
-    """Records with matched_by, key (what they are matched within) and place (number within it)."""
+    """Records with matched_by, members and key (numbers: what they are matched within) and place (number in it)."""
     sequenced = col("seq").is_not_null() & col("group").is_not_null()
-    by = pl.when(sequenced).then(pl.lit("sequence")).otherwise(pl.lit("order"))
-    members = pl.format("{} {}", col("group").fill_null(""), col("group_ranks").fill_null(""))
-    keyed = records.with_columns(matched_by=by, members=members).with_columns(
-        key=pl.format("{} {} {}", "matched_by", "members", "short")
-    )
-    keyed = keyed.sort("rank", "start_ns", "stream", "end_ns")
+    flagged = records.with_columns(sequenced=sequenced)
+    group, texts = ["group", "group_ranks"], ["group", "group_ranks", "short", "sequenced"]
+    kinds = flagged.select(texts).unique(maintain_order=True).with_row_index("key")
+    groups = kinds.select(group).unique(maintain_order=True).with_row_index("members")
+    by = pl.when("sequenced").then(pl.lit("sequence")).otherwise(pl.lit("order"))
+    kinds = kinds.join(groups, on=group, nulls_equal=True).with_columns(matched_by=by)
+    keyed = flagged.join(kinds, on=texts, nulls_equal=True).sort("rank", "start_ns", "stream", "end_ns")
     order = pl.int_range(pl.len()).over("key", "rank")
-    return keyed.with_columns(place=pl.when(sequenced).then("seq").otherwise(order))
+    return keyed.with_columns(place=pl.when("sequenced").then("seq").otherwise(order))
 
 
 def _one_device_per_rank(keyed: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -120,12 +110,9 @@ def _even(records: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 def _hulls(records: pl.DataFrame) -> pl.DataFrame:
     """One row per collective and rank: of several kernels of one rank for one collective the hull counts."""
-    width = col("element_type").replace_strict(ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
+    first = ("short", "group", "seq", "matched_by", "subject", "group_size", "in_elements", "element_type")
     return records.group_by("key", "place", "rank", maintain_order=True).agg(
-        col("short", "group", "seq", "matched_by").first(),
-        (col("in_elements") * width).first().alias("bytes"),
-        col("start_ns").min(),
-        col("end_ns").max(),
+        col(first).first(), col("start_ns").min(), col("end_ns").max(), rows=col("row")
     )
 
 
@@ -143,13 +130,20 @@ def _ending_together(hulls: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     return hulls.join(apart, on="key", how="anti", maintain_order="left"), apart.height
 
 
-def _measure(hulls: pl.DataFrame) -> pl.DataFrame:
-    """Every rank's transfer and wait."""
+def _measure(hulls: pl.DataFrame, world: int | None) -> pl.DataFrame:
+    """Every rank's transfer, wait and message.
+
+    Where a group's size is not recorded it is known only of a collective in which the whole job took part.
+    """
     of = ["key", "place"]
     timed = hulls.with_columns(dur_ns=col("end_ns") - col("start_ns"))
     full = timed.with_columns(
         transfer_ns=col("dur_ns").min().over(of), wait_ns=col("dur_ns") - col("dur_ns").min().over(of)
     )
+    everyone = pl.when(pl.len().over(of) == pl.lit(world, pl.Int64)).then(pl.lit(world, pl.Int64))
+    full = full.with_columns(size=pl.coalesce("group_size", everyone))
+    full = full.with_columns(bytes=message_bytes(col("size")))
+    full = full.drop("group_size", "in_elements", "element_type")
     first = full.sort("rank").unique(of, keep="first").sort("rank", "start_ns", *of).select(of)
     return full.join(first.with_row_index("index"), on=of).sort("index", "rank")
 
@@ -174,34 +168,4 @@ def _clock_notices(measured: pl.DataFrame) -> list[Notice]:
             f"{base}'s (collectives end together); waiting times do not depend on it",
         )
         for rank, ns in skew.iter_rows()
-    ]
-
-
-def transient_notices(activity: Activity) -> list[Notice]:
-    """A first collective of a device that lasts ten times the usual, and twice any other of its size.
-
-    The ranks then entered the profiled stretch apart.
-    """
-    comm = activity.ops.filter((col("activity") == "comm") & (col("dur_ns") > 0)).sort("subject", "start_ns")
-    number = pl.int_range(pl.len()).over("subject")
-    like = ["subject", "name", "in_elements"]
-    later = comm.filter(number > 0).group_by(like)
-    usual = later.agg(usual=col("dur_ns").median(), longest=col("dur_ns").max(), n=pl.len())
-    spins = (
-        comm.filter(number == 0)
-        .join(usual, on=like, nulls_equal=True)
-        .filter((col("n") >= 2) & (col("dur_ns") > TRANSIENT_NS) & (col("dur_ns") > 2 * col("longest")))
-        .filter(col("dur_ns") >= TRANSIENT_FACTOR * col("usual"))
-        .sort("subject")
-    )
-    paths = dict(activity.sources.select("source", "path").iter_rows())
-    return [
-        Notice(
-            "start_transient",
-            f"the first {name[:60]} lasted {dur / 1e6:.3f} ms, usually {usual / 1e6:.3f} ms: the ranks "
-            "entered the profiled stretch at different times; it says nothing of a straggler",
-            1,
-            paths[source],
-        )
-        for source, name, dur, usual in spins.select("source", "name", "dur_ns", "usual").iter_rows()
     ]

@@ -1,14 +1,10 @@
-"""One sentence per field of the report, for its JSON Schema and the documentation."""
+"""The account, the devices and steps, the kernels and operators, and the report as a whole."""
 
 from __future__ import annotations
 
-_SOURCE = "The path of the file it comes from, as in `sources`."
-_RANK = "The rank, or null where the file names none."
-_DEVICE = "The device's number, as the file calls it."
-_SHARE_OF_COMPUTING = "of the summed duration of the computing kernels in the windows, from 0 to 1."
-_SHARE_OF_TIME = "of the summed duration of all device activity in the windows, from 0 to 1."
+from mpg_cli.report.descriptions.common import DEVICE, RANK, SHARE_OF_COMPUTING, SHARE_OF_TIME, SOURCE
 
-DESCRIPTIONS: dict[str, dict[str, str]] = {
+ACCOUNT: dict[str, dict[str, str]] = {
     "Report": {
         "sources": "The files that were read.",
         "warnings": "What was odd about the input, or limits the figures.",
@@ -24,6 +20,17 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "ops": "The operators with a model, by operand shapes; most recoverable time first, 200 at most.",
         "unmodelled": "The operators without a model; most time first, 200 at most.",
         "rooflines": "The ceilings of every chip; empty if it is not known.",
+        "findings": "What is worth fixing, in the order in which to look at it; empty if nothing is.",
+        "hotspots": "Idle device time by cause and by what the host was doing; most first.",
+        "dashboard": "What a utilisation dashboard would have shown; null where it was not worked out.",
+        "communicators": "Communication by collective and process group.",
+        "step_spread": "Statistics of the steps' wall times; null without steps.",
+        "outliers": "Steps that took longer than the others of their device; longest excess first.",
+        "per_step": "The account of every step on every device; empty without --per-step.",
+        "inference": "Steps of an inference engine by its own annotations; empty if there are none.",
+        "breakdown": "Device time by module, operator, kernel or stream; empty without --by.",
+        "segments": "The account by rank; empty without --by rank.",
+        "price": "What --price and --chips state; null without --price.",
         "schema": "The version of this format.",
         "mpg_version": "The version of mpg that wrote the report.",
     },
@@ -32,7 +39,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "format": "The parser that read it.",
         "sha256": "SHA-256 of the file's bytes, in hexadecimal.",
         "size": "The file's size in bytes.",
-        "rank": _RANK,
+        "rank": RANK,
         "world_size": "The number of ranks of the job, or null where the file does not say.",
         "framework": "The framework and its version, or null where the file does not say.",
         "host": "The host's name, or null where the file does not say.",
@@ -45,10 +52,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "source": "The path of the file it concerns; empty if it concerns all.",
     },
     "Device": {
-        "source": _SOURCE,
+        "source": SOURCE,
         "process": "The process that used the device, or null where the file names none.",
-        "rank": _RANK,
-        "device": _DEVICE,
+        "rank": RANK,
+        "device": DEVICE,
         "uuid": "The device's UUID, or null where the file names none.",
         "name": "The product name, or null where the file names none.",
         "span_ns": "Last end less first start, in nanoseconds.",
@@ -66,27 +73,15 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "memset_count": "The number of memory sets.",
     },
     "Step": {
-        "source": _SOURCE,
-        "rank": _RANK,
-        "device": _DEVICE,
+        "source": SOURCE,
+        "rank": RANK,
+        "device": DEVICE,
         "step": "The step's number, or the name of the range that marks it.",
         "wall_ns": "Its length on the host's clock, in nanoseconds.",
         "busy_ns": "Length of the union of device activity clipped to the step, in nanoseconds.",
         "compute_ns": "Length of the union of computing kernels clipped to the step, in nanoseconds.",
         "exposed_comm_ns": "Communication in the step while nothing computes, in nanoseconds.",
         "exposed_memory_ns": "Copies and sets in the step while nothing else runs, in nanoseconds.",
-    },
-    "Collective": {
-        "index": "Its place in the order in which it was matched.",
-        "name": "Its name.",
-        "group": "The process group, or null where the file names none.",
-        "seq": "The sequence number in its group, or null where the file has none.",
-        "matched_by": "How the ranks' records were matched: by sequence number, or by order.",
-        "transfer_ns": "The shortest duration over the ranks, in nanoseconds.",
-        "wait_ns": "For each rank its duration less the transfer, in nanoseconds.",
-        "last_rank": "The rank that arrived last, which the others waited for.",
-        "margin_ns": "How much later the last rank arrived than the one before it, in nanoseconds.",
-        "bytes": "The size of the message in bytes, or null where the file does not say.",
     },
     "Ratio": {
         "value": "The numerator over the denominator.",
@@ -125,7 +120,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "time_ns": "The sum of its durations, in nanoseconds.",
         "mean_ns": "The mean duration, in nanoseconds.",
         "max_ns": "The longest duration, in nanoseconds.",
-        "share": f"Its part {_SHARE_OF_TIME}",
+        "share": f"Its part {SHARE_OF_TIME}",
     },
     "Op": {
         "op": "The operator's name.",
@@ -134,7 +129,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "count": "How many times it was called; calls whose launch is not in the file are left out.",
         "kernels": "The number of its kernels.",
         "time_ns": "The sum of its kernels' durations, in nanoseconds.",
-        "share": f"Its part {_SHARE_OF_COMPUTING}",
+        "share": f"Its part {SHARE_OF_COMPUTING}",
         "flops": "FLOPs of matrix operations; element-wise arithmetic counts as none.",
         "bytes": "The least bytes it must read and write, or null where the model does not tell.",
         "tflops": "flops over time_ns, in 10^12 FLOP/s.",
@@ -150,7 +145,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "op": "The operator's name, or that the kernels belong to none.",
         "count": "The number of its kernels.",
         "time_ns": "The sum of their durations, in nanoseconds.",
-        "share": f"Their part {_SHARE_OF_COMPUTING}",
+        "share": f"Their part {SHARE_OF_COMPUTING}",
     },
     "Roofline": {
         "chip": "The chip's name in the hardware catalogue.",
@@ -163,10 +158,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "kind": "The kind it recognises.",
         "count": "How many activities it matched.",
         "time_ns": "The sum of their durations, in nanoseconds.",
-        "share": f"Their part {_SHARE_OF_TIME}",
+        "share": f"Their part {SHARE_OF_TIME}",
     },
     "Window": {
-        "source": _SOURCE,
+        "source": SOURCE,
         "basis": "What the window is: the steps, or all device activity.",
         "start_ns": "Its start on the clock of the source, in nanoseconds.",
         "end_ns": "Its end on the clock of the source, in nanoseconds.",
@@ -181,14 +176,14 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "windows": "The stretch of each source that the ledger covers.",
         "outside_window_ns": "Device activity outside the windows, in nanoseconds.",
         "carry_over_ns": "Device time in the windows of work begun before them, in nanoseconds.",
-        "carry_over_share": f"That time as a part {_SHARE_OF_TIME}",
-        "unlinked_share": f"The part without a launch call {_SHARE_OF_TIME} Null if none is recorded.",
-        "graph_share": f"The part launched by graph replays {_SHARE_OF_TIME}",
-        "unknown_name_share": f"The part whose name no rule recognises {_SHARE_OF_TIME}",
+        "carry_over_share": f"That time as a part {SHARE_OF_TIME}",
+        "unlinked_share": f"The part without a launch call {SHARE_OF_TIME} Null if none is recorded.",
+        "graph_share": f"The part launched by graph replays {SHARE_OF_TIME}",
+        "unknown_name_share": f"The part whose name no rule recognises {SHARE_OF_TIME}",
         "unknown_names": "The largest of those names.",
         "profiler_overhead_ns": "Overhead of the profiler inside the windows, in nanoseconds.",
-        "shape_coverage": f"The part with a FLOP model {_SHARE_OF_COMPUTING} Null if it could not be told.",
-        "linked_coverage": f"The part with a FLOP model by a launch in the file {_SHARE_OF_COMPUTING} Null likewise.",
+        "shape_coverage": f"The part with a FLOP model {SHARE_OF_COMPUTING} Null if it could not be told.",
+        "linked_coverage": f"The part with a FLOP model by a launch in the file {SHARE_OF_COMPUTING} Null likewise.",
     },
     "Totals": {
         "chips": "The number of devices.",

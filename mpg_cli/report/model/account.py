@@ -1,14 +1,8 @@
-"""The one result of an analysis. Every renderer reads this and nothing else; its JSON form is the public report.
-
-Times are int64 nanoseconds, `chip_ns` is chip-nanoseconds. A null is always explained in `reasons`.
-Field names are those of the JSON report and are stable within one `schema`.
-"""
+"""The account of a report: what was read, the devices, steps and ratios, the ledger, and how far to trust it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-SCHEMA = "mpg/report/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +71,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
-    """One collective over its ranks: transfer = the shortest duration, wait = a rank's duration - transfer."""
-
-    index: int
-    name: str
-    group: str | None
-    seq: int | None
-    matched_by: str
-    transfer_ns: int
-    wait_ns: dict[str, int]
-    last_rank: int
-    margin_ns: int
-    bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Ratio:
     """value = numerator / denominator. `basis` says over what; `coverage` is the share of it observed."""
 
@@ -146,55 +124,6 @@ class Kernel:
     mean_ns: int
     max_ns: int
     share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """All calls of one operator with the same shapes inside the windows, most recoverable time first.
-
-    `time_ns` sums the durations of its kernels; `flops` are matrix-class, cut at the window's edges like the kernels;
-    `efficiency` is the roofline time over the time taken; `bound` is compute, memory or latency; `recoverable_ns` is
-    the time above the roofline; `flops_source` is shapes, inferred (all of it from kernels matched by their neighbours)
-    or declared; `count` leaves out calls whose launch is not in the file.
-    """
-
-    op: str
-    dims: str
-    dtypes: str
-    count: int
-    kernels: int
-    time_ns: int
-    share: float
-    flops: int
-    bytes: int | None
-    tflops: float
-    gbps: float | None
-    intensity: float | None
-    bound: str
-    efficiency: float | None
-    recoverable_ns: int
-    recompute_ns: int
-    flops_source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unmodelled:
-    """An operator without a model, or whose shapes do not suffice: computing time that PG cannot judge."""
-
-    op: str
-    count: int
-    time_ns: int
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """The ceilings of one chip for the operand type that most FLOPs are in; no bandwidth: none is sourced."""
-
-    chip: str
-    dtype: str
-    peak_tflops: float
-    bandwidth_gbps: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,25 +183,3 @@ class Totals:
     device_busy_ns: int
     chip_seconds: float
     steps: int
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything `mpg analyze` found."""
-
-    sources: tuple[Source, ...]
-    warnings: tuple[Warning, ...]
-    devices: tuple[Device, ...]
-    steps: tuple[Step, ...]
-    collectives: tuple[Collective, ...]
-    goodput: Goodput
-    ledger: tuple[LedgerRow, ...]
-    kernels: tuple[Kernel, ...]
-    name_rules: tuple[NameRule, ...]
-    totals: Totals
-    quality: Quality
-    ops: tuple[Op, ...] = ()
-    unmodelled: tuple[Unmodelled, ...] = ()
-    rooflines: tuple[Roofline, ...] = ()
-    schema: str = SCHEMA
-    mpg_version: str = ""

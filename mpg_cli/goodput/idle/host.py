@@ -1,0 +1,122 @@
+"""What the host's threads did while a device was idle: only threads that launch its work are heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+
+from mpg_cli.goodput import intervals
+from mpg_cli.goodput.idle.nesting import nest
+
+if TYPE_CHECKING:
+    from mpg_cli.store import Dataset
+
+THREAD = ("process", "thread")
+KIND = pl.Enum(["annotation", "op", "python", "runtime", "overhead"])
+BUILT_IN = "<"  # how the name of a frame of a built-in function begins
+HEARD = ("annotation", "op", "python", "runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The host side of one process.
+
+    events: row (its number, in order), key (number of the thread; null: of the whole process), start_ns, end_ns,
+        kind, name, thread
+    calls: call (row of the launch call), key, start_ns, end_ns, correlation
+    votes: subject, key: the threads that launched work of a device, and the one that steps
+    stepper: key of the thread that steps, or null
+    """
+
+    events: pl.DataFrame
+    calls: pl.DataFrame
+    votes: pl.DataFrame
+    stepper: int | None
+
+    def principals(self) -> pl.DataFrame:
+        """subject, key: the thread that steps, or all that vote where none does."""
+        return self.votes if self.stepper is None else self.votes.filter(col.key == self.stepper)
+
+
+def load(dataset: Dataset, source: int, process: int | None, ops: pl.DataFrame, steps: pl.DataFrame) -> Host:
+    """Read what can explain the idle time of the devices of a process (None: of the whole source).
+
+    `ops`: subject, correlation of its device activity; `steps`: name and start_ns of its steps.
+    """
+    host = dataset.scan("host_events", source).filter(col.dur_ns.is_not_null())
+    host = host if process is None else host.filter(col.process == process)
+    host = host.with_columns(end_ns=col.start_ns + col.dur_ns)
+    launches = _launches(host, ops)
+    stepping = _stepping(host, steps)
+    threads = pl.concat([launches.select(THREAD), stepping]).unique().sort(THREAD).with_row_index("key")
+    events = _events(host, threads)
+    calls = _calls(launches.join(threads, on=THREAD, nulls_equal=True), events)
+    steppers = threads.join(stepping, on=THREAD, nulls_equal=True)["key"].to_list()
+    votes = _votes(ops, calls, steppers)
+    return Host(events, calls, votes, steppers[0] if steppers else None)
+
+
+def _launches(host: pl.LazyFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """The runtime calls whose correlation id a device record carries."""
+    known = ops.select("correlation").filter(col.correlation != 0).unique()
+    calls = host.filter((col.kind == "runtime") & (col.correlation != 0))
+    columns = (*THREAD, "start_ns", "end_ns", "correlation")
+    return calls.select(columns).join(known.lazy(), on="correlation", how="semi").collect()
+
+
+def _stepping(host: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The thread of the first step, if there is one."""
+    first = steps.sort("start_ns").head(1).select("name", "start_ns")
+    ranges = host.filter(col.kind.is_in(["annotation", "op", "python"]))
+    return ranges.join(first.lazy(), on=["name", "start_ns"], how="semi").select(THREAD).head(1).collect()
+
+
+def _events(host: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """The events of `threads`, and the profiler's own of the whole process."""
+    heard = host.filter(col.kind.is_in(HEARD)).join(threads.lazy(), on=THREAD, nulls_equal=True)
+    overhead = host.filter(col.kind == "overhead").with_columns(key=pl.lit(None, pl.UInt32))
+    columns = ("key", "start_ns", "end_ns", "kind", "name", "thread")
+    parts = (part.select(columns).cast({"kind": KIND, "name": pl.Categorical}) for part in (heard, overhead))
+    return pl.concat([part.collect() for part in parts]).with_row_index("row")
+
+
+def _calls(launches: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Of two calls for one correlation id (runtime and driver interface) the outer one counts."""
+    rows = events.filter(col.kind == "runtime").select("key", "start_ns", "end_ns", call="row")
+    known = launches.join(rows, on=["key", "start_ns", "end_ns"])
+    outer = known.sort("start_ns", col.end_ns, "call", descending=[False, True, False])
+    first = outer.unique("correlation", keep="first", maintain_order=True)
+    return first.select("call", "key", "start_ns", "end_ns", "correlation")
+
+
+def _votes(ops: pl.DataFrame, calls: pl.DataFrame, steppers: list[int]) -> pl.DataFrame:
+    launched = ops.join(calls, on="correlation").select("subject", "key")
+    stepping = (
+        ops.select("subject").unique().join(pl.DataFrame({"key": steppers}, {"key": pl.UInt32}), how="cross")
+    )
+    return pl.concat([launched, stepping]).unique().sort("subject", "key")
+
+
+def innermost(host: Host, kind: str, places: pl.DataFrame) -> pl.DataFrame:
+    """The innermost event of `kind` of every thread at any time in `places` (start_ns, end_ns).
+
+    Columns key, start_ns, end_ns, row; disjoint per key. Of Python frames only those that are a place in a file count:
+    the built-in functions called there are many and short.
+    """
+    events = host.events.lazy().filter((col.kind == kind) & col.key.is_not_null())
+    if kind == "python":
+        events = events.filter(~col.name.cat.starts_with(BUILT_IN))
+    return nest(touching(events.select("row", "key", "start_ns", "end_ns").collect(), places)).segments
+
+
+def touching(events: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """The `events` that meet any of the `places` (start_ns, end_ns)."""
+    merged = intervals.union(places.select("start_ns", "end_ns"), [])
+    ends = merged.select(since="start_ns", until="end_ns")
+    found = events.sort("start_ns").join_asof(
+        ends, left_on="start_ns", right_on="until", strategy="forward", allow_exact_matches=False
+    )
+    return found.filter(col.since < col.end_ns).drop("until", "since")

@@ -1,0 +1,10 @@
+"""One sentence per field of the report, for its JSON Schema and the documentation."""
+
+from __future__ import annotations
+
+from mpg_cli.report.descriptions.account import ACCOUNT
+from mpg_cli.report.descriptions.attribution import ATTRIBUTION
+
+__all__ = ["DESCRIPTIONS"]
+
+DESCRIPTIONS: dict[str, dict[str, str]] = ACCOUNT | ATTRIBUTION

@@ -1,0 +1,59 @@
+"""What a utilisation dashboard would have shown for the same time, beside what was computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpg_cli.report.blocks import Facts, Section
+from mpg_cli.report.sections.account import account, amounts
+from mpg_cli.report.sections.common import EMPTY
+from mpg_cli.report.text import NONE, cut
+from mpg_cli.report.units import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mpg_cli.report.model import Dashboard, Report
+
+
+def section(report: Report, *, detail: bool) -> Section:
+    """From what looks best to what was useful: each line counts less than the one before it."""
+    del detail
+    if report.dashboard is None:
+        return EMPTY
+    facts = (*_seen(report.dashboard), *_computed(report))
+    return Section("What a dashboard shows for the same time", (Facts(facts),))
+
+
+def _seen(seen: Dashboard) -> Iterator[tuple[str, str]]:
+    yield "GPU-Util", f"{percent(seen.gpu_util)}: a kernel was resident (nvidia-smi)"
+    if seen.waiting > 0:
+        yield (
+            "of that",
+            f"{percent(seen.waiting)}: nothing but collectives was resident, be it waiting or moving data",
+        )
+    known = f", known for {percent(seen.known)} of kernel time" if seen.known < 0.9995 else ""
+    yield "SM activity", _figure(seen, "sm_activity", f"blocks launched over the SMs there are{known}")
+    yield (
+        "occupancy",
+        _figure(seen, "occupancy", "of the warps that fit on the SMs, as the profiler estimates per kernel"),
+    )
+
+
+def _figure(seen: Dashboard, name: str, meaning: str) -> str:
+    value: float | None = getattr(seen, name)
+    if value is None:
+        return f"{NONE} {cut(seen.reasons.get(name) or 'not known', 200)}"
+    return f"{percent(value)}: {meaning}"
+
+
+def _computed(report: Report) -> Iterator[tuple[str, str]]:
+    books = account(report)
+    rg, mfu = report.goodput.rg, report.goodput.mfu
+    if rg is not None:
+        what = (
+            "a kernel computed" if report.goodput.view == "default" else "a kernel computed or communicated"
+        )
+        yield "RG", f"{amounts(rg, books)[0]}: {what}"
+    if mfu is not None:
+        yield "MFU", f"{amounts(mfu, books)[0]}: useful FLOPs of those possible at the peak"

@@ -1,0 +1,1 @@
+"""Frames into rows of the report: one module for each part of it."""
