@@ -1,0 +1,1 @@
+"""Nsight Systems exports: tables of a report, as SQLite or as a folder of Parquet files."""
