@@ -23,20 +23,23 @@ from mpg_cli.goodput import (
     quality,
     runtime,
     steps,
+    witness,
 )
 from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import load_taxonomy
-from mpg_cli.goodput.windows import Windows, find_steps, find_windows, repeated_ranges
+from mpg_cli.goodput.windows import Windows, find_steps, find_windows, missing_steps
 from mpg_cli.ratios import goodput
 from mpg_cli.report import model
 from mpg_cli.rows import account as account_rows
 from mpg_cli.rows import communication as communication_rows
 from mpg_cli.rows import idle as idle_rows
 from mpg_cli.rows import operators as operator_rows
+from mpg_cli.rows import program as program_rows
 from mpg_cli.rows import steps as step_rows
 from mpg_cli.rows.account import share
+from mpg_cli.silent import as_notice, no_activity
 from mpg_cli.sources import load_sources
 from mpg_parsers.errors import InputError, Notice
 
@@ -81,7 +84,10 @@ def analyze(dataset: Dataset, options: AnalysisOptions) -> model.Report:
         raise without[0]
     found = find_steps(dataset, options.step_regex)
     windows = find_windows(loaded, found, options.window)
-    notices = [*dataset.notices, *notices, *map(_as_notice, without)]
+    profiles = dataset.scan("kernel_counters").select("source").unique().collect()
+    # profiles of kernels have no timeline of their own
+    timeless = set(sources.join(profiles, on="source", how="semi")["path"])
+    notices = [*dataset.notices, *notices, *(as_notice(e) for e in without if e.path not in timeless)]
     return _Analysis(dataset, loaded, windows, calls, options, notices).report()
 
 
@@ -91,24 +97,9 @@ def _without_activity(loaded: Activity, calls: pl.DataFrame, dataset: Dataset) -
     steps = dict(dataset.scan("steps").group_by("source").len().collect().iter_rows())
     launched = dict(calls.group_by("source").len().iter_rows())
     return [
-        _no_activity(path, launched.get(source, 0), steps.get(source, 0))
-        for source, path in silent.select("source", "path").iter_rows()
+        no_activity(path, form, launched.get(source, 0), steps.get(source, 0))
+        for source, path, form in silent.select("source", "path", "format").iter_rows()
     ]
-
-
-def _no_activity(path: str, launches: int, steps: int) -> InputError:
-    if launches:
-        message = f"the host made {launches} launch calls, but every device record of them is missing"
-        hint = "the profiler dropped them (buffer overflow, wrong times): record fewer steps, upgrade Kineto"
-        return InputError("device_records_lost", path, message, hint=hint)
-    message = f"no device activity in the trace (host events only, {steps} steps)"
-    hint = "profile with ProfilerActivity.CUDA (or XPU) on the machine with the accelerator"
-    return InputError("no_device_activity", path, message, hint=hint)
-
-
-def _as_notice(error: InputError) -> Notice:
-    message = error.message.removeprefix(f"{error.path}: ")
-    return Notice(error.kind, f"{message}; this file is in no figure", 1, error.path)
 
 
 class _Analysis:
@@ -127,8 +118,7 @@ class _Analysis:
         self.loaded = collectives.with_callers(loaded, dataset)
         self.options, self.notices = options, notices
         self.busy = runtime.busy_intervals(loaded.ops)
-        subjects = loaded.subjects.select("subject", "source")
-        self.spans = subjects.join(windows.by_source, on="source").sort("subject")
+        self.spans = windows.of(loaded.subjects)
         self.inside = _inside(self.loaded.ops, self.spans)
         self.paths = dict(loaded.sources.select("source", "path").iter_rows())
         self.ranks = dict(loaded.sources.select("source", "rank").iter_rows())
@@ -146,13 +136,15 @@ class _Analysis:
         by_step = steps.by_cause(account.segments, listed, self.loaded.subjects)
         summary = collectives.summarise(self.loaded, matched, self.busy, self.windows, account.segments)
         figures = runtime.step_figures(self.loaded, self.busy, listed)
+        ratios = goodput(rolled, self._basis(), self.options.view, judged)
+        counted = witness.measure(self.dataset, self.loaded, self.spans, self.busy)
         report = model.Report(
             sources=account_rows.source_rows(self.loaded),
             devices=account_rows.device_rows(self.loaded, self.busy, self.paths, self.ranks),
             steps=account_rows.step_rows(self.loaded, figures, self.paths, self.ranks),
             collectives=communication_rows.collective_rows(summary),
             communicators=self._communicators(matched, summary),
-            goodput=goodput(rolled, self._basis(), self.options.view, judged),
+            goodput=ratios,
             ledger=account_rows.ledger_rows(rolled),
             hotspots=self._hotspots(account, capacity),
             kernels=account_rows.kernel_rows(names.head(kernels.TOP)),
@@ -162,6 +154,8 @@ class _Analysis:
             ops=operator_rows.operator_rows(judged.ops),
             unmodelled=operator_rows.unmodelled_rows(judged.unmodelled),
             rooflines=tuple(model.Roofline(*ceiling) for ceiling in judged.ceilings),
+            profiled=program_rows.profiled_rows(judged.profiled),
+            witness=program_rows.witness_row(counted, ratios, judged, self.paths, self.ranks),
             dashboard=step_rows.dashboard(dashboard.measure(self.dataset, self.loaded, self.spans)),
             step_spread=step_rows.step_spread(by_step),
             outliers=step_rows.step_outliers(by_step, self.paths, self.ranks),
@@ -237,7 +231,8 @@ class _Analysis:
 
     def _notice_steps(self, listed: int) -> None:
         if self.options.window == "steps":
-            self._notice_no_steps(self.windows.by_source.filter(pl.col("steps") == 0))
+            pattern = self.options.step_regex
+            self.notices += missing_steps(self.dataset, self.windows, self.loaded.sources, pattern)
         counts = runtime.idle_steps(self.loaded, self.busy, self.windows.steps)
         for source, total, idle in counts.filter(pl.col("idle") > 0).iter_rows():
             message = f"{idle} of {total} steps have no device activity at all"
@@ -246,16 +241,6 @@ class _Analysis:
         if left:
             message = f"only the first {listed} steps are listed, not {left} more: too many devices and steps"
             self.notices.append(Notice("steps_not_listed", message, left))
-
-    def _notice_no_steps(self, stepless: pl.DataFrame) -> None:
-        pattern = self.options.step_regex
-        missing = f"no host range matches {pattern!r}" if pattern else "no ProfilerStep ranges"
-        message = f"{missing}: the window is the hull of the device activity"
-        hints = repeated_ranges(self.dataset, stepless) if stepless.height else {}
-        for source in stepless["source"]:
-            found = hints.get(source)
-            hint = f"; a range that repeats could serve: --step-regex '{found}'" if found else ""
-            self.notices.append(Notice("no_steps", message + hint, 1, self.paths[source]))
 
     def _totals(self, capacity: int) -> model.Totals:
         return model.Totals(
@@ -278,7 +263,7 @@ class _Analysis:
         return model.Quality(
             grade=letter,
             grade_reasons=tuple(reasons),
-            windows=account_rows.window_rows(self.windows, self.spans, outside, self.paths),
+            windows=account_rows.window_rows(self.spans, outside, self.paths),
             outside_window_ns=sum(outside["before_ns"]) + sum(outside["after_ns"]),
             carry_over_ns=linking.carry_over_ns,
             carry_over_share=carried,

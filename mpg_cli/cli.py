@@ -46,6 +46,10 @@ Jobs = Annotated[
     int | None,
     typer.Option("--jobs", "-j", help="Processes that share one large file; 0: one per core, up to 4."),
 ]
+Nsys = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="NVIDIA's nsys, to export .nsys-rep files (the one on the PATH)."),
+]
 ChipName = Annotated[
     str | None, typer.Option("--chip", help="The chip, instead of what the trace reports (see mpg hardware).")
 ]
@@ -126,6 +130,7 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     by: By = None,
     keep_names: KeepNames = None,
     jobs: Jobs = None,
+    nsys: Nsys = None,
     cache: CacheDir = None,
     no_cache: NoCache = False,
     strict: Strict = False,
@@ -147,6 +152,7 @@ def analyze(  # noqa: PLR0913 - one parameter per option
         "step_regex": step_regex,
         "keep_names": keep_names,
         "jobs": jobs,
+        "nsys": nsys,
     }
     flags |= {
         "chip": chip,
@@ -169,6 +175,7 @@ def ingest(  # noqa: PLR0913
     force: Force = False,
     keep_names: KeepNames = None,
     jobs: Jobs = None,
+    nsys: Nsys = None,
     config: Config = None,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
@@ -176,9 +183,8 @@ def ingest(  # noqa: PLR0913
     """Read traces into a folder of Parquet tables, for `mpg report` and for your own queries."""
     from mpg_cli import commands
 
-    settings = commands.settings(
-        config, {"keep_names": keep_names, "jobs": jobs, "cache_enabled": False}, quiet=quiet
-    )
+    flags = {"keep_names": keep_names, "jobs": jobs, "nsys": nsys, "cache_enabled": False}
+    settings = commands.settings(config, flags, quiet=quiet)
     commands.ingest_to(paths, output, settings, force=force, quiet=quiet)
 
 

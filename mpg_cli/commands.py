@@ -19,6 +19,7 @@ from mpg_cli.hardware import load as load_catalogue
 from mpg_cli.hardware.listing import chip_called, hardware_text
 from mpg_cli.ingest import IngestOptions, ingest
 from mpg_cli.messages import printable, say
+from mpg_cli.process import release_memory
 from mpg_cli.progress import progress_on
 from mpg_cli.report.model import Price
 from mpg_cli.sources import source_notices
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 STRICT = (
     "truncated_input", "repaired_input", "dropped_events", "device_records_lost", "duration_overflow",
     "duplicate_events", "unmatched_events", "skipped_files", "event_cap", "bad_row", "no_device_activity",
+    "capture_incomplete",
 )  # fmt: skip
 
 
@@ -53,9 +55,16 @@ def analyze(
     options = _options(chosen)
     with progress_on(quiet=quiet) as progress:
         reading = IngestOptions(
-            chosen.keep_names, _cache(chosen), progress, _warn(quiet=quiet), chosen.jobs, output
+            chosen.keep_names,
+            _cache(chosen),
+            progress,
+            _warn(quiet=quiet),
+            chosen.jobs,
+            output,
+            chosen.nsys or "",
         )
         with ingest(paths, reading) as dataset:
+            release_memory()  # parsing leaves much of it in small pieces
             report = analyze_dataset(dataset, options)
     return _checked(report, strict=strict)
 
@@ -71,7 +80,7 @@ def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bo
     """Write the dataset of what was named to `folder`. Raises InputError, UsageError."""
     check_target(folder, force=force)  # before the work
     with progress_on(quiet=quiet) as progress:
-        reading = IngestOptions(chosen.keep_names, None, progress, jobs=chosen.jobs)
+        reading = IngestOptions(chosen.keep_names, None, progress, jobs=chosen.jobs, nsys=chosen.nsys or "")
         with ingest(paths, reading) as dataset:
             write_dataset(dataset, folder, force=force)
             notices = [*dataset.notices, *source_notices(dataset.scan("sources").collect())]
@@ -137,7 +146,8 @@ def _checked(report: Report, *, strict: bool) -> Report:
 def formats_text(path: str | None) -> str:
     """The formats, or every parser's verdict on a file."""
     if path is None:
-        return "\n".join(f"{parser.name:10} {parser.description}" for parser in parsers())
+        width = max(len(parser.name) for parser in parsers())
+        return "\n".join(f"{parser.name:{width}}  {parser.description}" for parser in parsers())
     lines = []
     with expand([path]) as expansion:
         for source in expansion.sources:

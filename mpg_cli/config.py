@@ -6,6 +6,7 @@
     step-regex = 'step\\[.*'     # host ranges that are steps
     keep-names = false          # keep host names and private paths
     jobs = 0                    # processes that share one large file; 0: as many as there are cores, up to 4
+    nsys = "/opt/…/nsys"        # NVIDIA's program, to export .nsys-rep files; only in a file that --config names
     chip = "H100 SXM"           # instead of what the trace reports; `mpg hardware` lists the names
     pg-basis = "peak"           # peak, roofline or achievable
     useful-tokens = 0.85        # share of tokens that are not padding
@@ -40,7 +41,7 @@
     [[chip]]                    # a chip the catalogue lacks, or figures that replace its own
     name = "Acme X1"
 
-A relative `dir` starts from the folder of the settings file.
+A relative `dir`, or path of `nsys`, starts from the folder of the settings file.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpg_parsers.errors import UsageError, shown
 
@@ -81,6 +82,7 @@ class Settings:
     cache_dir: str | None = None
     cache_limit: int = 4 << 30
     jobs: int = 0
+    nsys: str | None = None
     chip: str | None = None
     pg_basis: str = "peak"
     useful_tokens: float | None = None
@@ -102,6 +104,7 @@ KEYS = {
     "analyze.step-regex": ("step_regex", "MPG_STEP_REGEX"),
     "analyze.keep-names": ("keep_names", "MPG_KEEP_NAMES"),
     "analyze.jobs": ("jobs", "MPG_JOBS"),
+    "analyze.nsys": ("nsys", "MPG_NSYS"),
     "analyze.chip": ("chip", "MPG_CHIP"),
     "analyze.pg-basis": ("pg_basis", "MPG_PG_BASIS"),
     "analyze.useful-tokens": ("useful_tokens", "MPG_USEFUL_TOKENS"),
@@ -144,6 +147,8 @@ def load(
     document, base, where = _document(explicit, warn)
     if document:
         values.update(_from_document(document, base, where))
+        if explicit is None and "nsys" in values:
+            _refuse_program(where)
     for name, variable in KEYS.values():
         if os.environ.get(variable):
             values[name] = check(name, os.environ[variable], variable)
@@ -151,6 +156,12 @@ def load(
         {name: check(name, value, _flag(name)) for name, value in flags.items() if value is not None}
     )
     return replace(Settings(), **values)
+
+
+def _refuse_program(where: str) -> NoReturn:
+    """A folder that somebody was sent must not say which program to run."""
+    message = f"{where}: analyze.nsys: a program is run only if the settings file is named"
+    raise UsageError(message, hint="say --nsys PATH, or --config with this file, or set MPG_NSYS")
 
 
 def _flag(name: str) -> str:
@@ -208,10 +219,16 @@ def _from_document(document: Mapping[str, Any], base: Path, where: str) -> dict[
             _known(full, tuple(KEYS), where)
             name = KEYS[full][0]
             values[name] = check(name, value, f"{where}: {full}")
-    if values.get("cache_dir"):
-        home = os.path.expanduser(values["cache_dir"])  # noqa: PTH111 - Path's raises where there is no home
-        values["cache_dir"] = str(base / home)
+    for name in ("cache_dir", "nsys"):
+        if values.get(name):
+            values[name] = _from_folder(name, values[name], base)
     return values
+
+
+def _from_folder(name: str, path: str, base: Path) -> str:
+    """A path in a settings file; the name of a program alone is one on the PATH."""
+    home = os.path.expanduser(path)  # noqa: PTH111 - Path's raises where there is no home
+    return home if name == "nsys" and Path(home).name == home else str(base / home)
 
 
 def _list_of_tables(section: str, content: object, where: str) -> tuple[dict[str, Any], ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from mpg_cli.cache import MIN_SIZE, Cache, Key
+from mpg_cli.silent import as_notice, reason
 from mpg_cli.sources import Repeats
 from mpg_cli.store import (
     MANIFEST,
@@ -37,6 +38,9 @@ IN_MEMORY = 4 * MIN_SIZE  # larger files are spilled to disk where there is no c
 NOT_TAKEN = frozenset({"not_a_trace", "unsupported_format"})
 # what a folder may hold besides, and is an error only in a file that was named
 NOT_OURS = NOT_TAKEN | {"empty_input", "unsupported_encoding"}
+SILENT = "no_device_activity"  # a trace, but of the host alone: an error only if nothing else can be read
+REPORTS = (".nsys-rep", ".qdrep")
+PROFILE = ".ncu-rep"  # of single kernels: no figure of time lacks it
 SHARED, SHARED_GZIP = 32 << 20, 4 << 20  # stored sizes from which several processes pay off
 MAX_JOBS = 4
 GZIP = b"\x1f\x8b"
@@ -52,7 +56,7 @@ class IngestOptions:
     """keep_names: see ParseOptions; progress: called with (path, bytes done, bytes in all) of a file; warn:
     called with what deserves a line on standard error, but says nothing of the figures; jobs: processes that may
     share one large file, 0: as many as there are cores, up to MAX_JOBS; output: a file that will be written, which
-    can be none of those that are read.
+    can be none of those that are read; nsys: see ParseOptions.
     """
 
     keep_names: bool = False
@@ -61,6 +65,7 @@ class IngestOptions:
     warn: Callable[[str], None] = _say_nothing
     jobs: int = 0
     output: Path | None = None
+    nsys: str = ""
 
 
 @contextmanager
@@ -68,7 +73,8 @@ def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
     """Read everything named into one dataset, which lasts as long as the context.
 
     Raises InputError for the first file that cannot be used, or if none can; UsageError if one is to be written
-    over. A file that no parser takes is a notice, if there is any other; so is one with the content of another.
+    over. A file that no parser takes, or that is known to be of the host alone, is a notice, if there is any other;
+    so is one with the content of another.
     """
     with tempfile.TemporaryDirectory(prefix="mpg-") as folder, expand(paths) as expansion:
         _refuse_output(expansion.sources, options.output)
@@ -76,7 +82,8 @@ def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
         dataset = Dataset(notices=list(expansion.notices))
         refused: list[InputError] = []
         repeats = Repeats()
-        for source in _outside_datasets(expansion.sources, dataset.notices):
+        sources = _outside_datasets(expansion.sources, dataset.notices)
+        for source in _without_exported(sources, dataset.notices):
             try:
                 tables = reading.read(source)
                 if notice := repeats.notice(tables["sources"].collect()):
@@ -84,16 +91,24 @@ def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
                 else:
                     dataset.add(tables)
             except InputError as error:
-                if error.kind not in (NOT_TAKEN if source.named else NOT_OURS):
-                    raise
-                refused += [error] if source.named else []
-                dataset.notices.append(Notice("skipped_files", f"{_reason(error)} (skipped)", 1, source.path))
+                dataset.notices.append(_skipped(error, source))
+                refused += [error] if source.named or error.kind == SILENT else []
         if not dataset.count:
             raise refused[0] if refused else _nothing(paths, dataset.notices)
         try:
             yield dataset
         finally:
             reading.close()
+
+
+def _skipped(error: InputError, source: Source) -> Notice:
+    """What to say of a file that is left out. Raises the error if it may not be."""
+    if error.kind == SILENT:
+        return as_notice(error)
+    profile = error.kind == "needs_export" and _ends(source, PROFILE) and not source.named
+    if error.kind not in (NOT_TAKEN if source.named else NOT_OURS) and not profile:
+        raise error
+    return Notice("skipped_files", f"{reason(error)} (skipped)", 1, source.path)
 
 
 def _refuse_output(sources: Sequence[Source], output: Path | None) -> None:
@@ -118,16 +133,29 @@ def _outside_datasets(sources: Sequence[Source], notices: list[Notice]) -> list[
     return taken
 
 
+def _without_exported(sources: Sequence[Source], notices: list[Notice]) -> list[Source]:
+    """The sources without the reports of Nsight Systems whose export, which nsys writes beside them, is there too."""
+    exports = {str(PurePath(source.path).with_suffix("")) for source in sources if _ends(source, ".sqlite")}
+    kept = []
+    for source in sources:
+        stem = PurePath(source.path).with_suffix("")
+        if _ends(source, *REPORTS) and str(stem) in exports:
+            message = f"its export {stem.name}.sqlite is read in its place (skipped)"
+            notices.append(Notice("skipped_files", message, 1, source.path))
+        else:
+            kept.append(source)
+    return kept
+
+
+def _ends(source: Source, *suffixes: str) -> bool:
+    return PurePath(source.path).suffix.lower() in suffixes
+
+
 def _dataset_around(source: Source) -> str | None:
     for above in (0, 1):  # the manifest itself, the parts of a table
         if (Path(source.file).parents[above] / MANIFEST).is_file():
             return str(PurePath(source.path).parents[above])
     return None
-
-
-def _reason(error: InputError) -> str:
-    """What is wrong, without the path: a notice has that beside it."""
-    return error.message.removeprefix(f"{error.path}: ")
 
 
 def _nothing(paths: Sequence[str], notices: Sequence[Notice]) -> InputError:
@@ -232,7 +260,7 @@ class _Reading:
     def _copy(
         self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: _Digest, jobs: int
     ) -> None:
-        options = ParseOptions(self.options.keep_names, self._progress(source), jobs)
+        options = ParseOptions(self.options.keep_names, self._progress(source), jobs, self.options.nsys)
         for table, frame in parser.parse(source, options):
             batch = frame
             if table == "sources":

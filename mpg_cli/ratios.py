@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpg_cli.goodput.reasons import EXECUTED
 from mpg_cli.report.model import Goodput, Ratio
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def goodput(rolled: Rolled, basis: str, view: str, judged: Judged) -> Goodput:
         reasons |= dict.fromkeys(("pg", "mfu", "hfu"), reason)
     elif judged.hfu_ns is None:
         reasons["hfu"] = "declared FLOPs do not tell recomputation"
+    elif judged.mfu_ns is None:
+        reasons["mfu"] = EXECUTED
     pg_min, pg_max = _bounds(rolled, judged) if reason and judged.rows is not None else (None, None)
     return Goodput(
         None,
@@ -39,7 +42,7 @@ def goodput(rolled: Rolled, basis: str, view: str, judged: Judged) -> Goodput:
         else _ratio(judged.ideal_ns, rolled.productive_ns, judged.basis, judged.basis_coverage),
         None,
         mfu=None
-        if reason
+        if reason or judged.mfu_ns is None
         else _ratio(judged.mfu_ns, rolled.allocated_ns, judged.peak_basis, judged.coverage),
         hfu=None
         if reason or judged.hfu_ns is None

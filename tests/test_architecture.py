@@ -29,10 +29,13 @@ SOURCES = [
 
 # modules that begin so, ours that they may import, and other distributions (None: any runtime dependency);
 # the first entry that fits a module counts
-LEAVES = ("mpg_cli.__version__", "mpg_cli.messages", "mpg_parsers.errors", "mpg_parsers.tables")
+LEAVES = (
+    "mpg_cli.__version__", "mpg_cli.messages", "mpg_parsers.errors", "mpg_parsers.tables", "mpg_parsers.launches",
+)  # fmt: skip
 RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
     ("mpg_parsers.errors", (), set()),
     ("mpg_parsers.tables", (), {"polars"}),
+    ("mpg_parsers.launches", (), {"polars"}),
     ("mpg_parsers", ("mpg_parsers",), {"polars", "pyarrow", "msgspec", "isal"}),
     ("mpg_cli.messages", ("mpg_parsers.errors",), set()),
     ("mpg_cli.report", ("mpg_cli.report",), {"rich", "orjson", "msgspec"}),
@@ -45,6 +48,12 @@ RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
         ("mpg_cli.goodput", "mpg_cli.hardware", "mpg_cli.store", *LEAVES),
         {"polars"},
     ),
+    (
+        "mpg_cli.findings",
+        ("mpg_cli.findings", "mpg_cli.goodput", "mpg_cli.report", "mpg_cli.rows", *LEAVES),
+        {"polars"},
+    ),
+    ("mpg_cli.rows", ("mpg_cli.rows", "mpg_cli.goodput", "mpg_cli.report", *LEAVES), {"polars"}),
     ("mpg_cli.checks", LEAVES, {"polars", "msgspec"}),
     ("mpg_cli.store", ("mpg_cli.checks", *LEAVES), None),
     ("mpg_cli.cache", ("mpg_cli.store", *LEAVES), set()),

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from mpg_cli.goodput import activity, quality
+from mpg_cli.goodput.names import NameRules
+from mpg_cli.ingest import IngestOptions, ingest
 from mpg_parsers.nsight.folder import TABLES
 from tests.mpg_cli.running import analyze
 from tests.parsers.nsight.parsing import Parsed, notices, parse_file
@@ -92,10 +95,44 @@ def test_launches_join_by_process_and_correlation(name: str) -> None:
     tables, want = parsed(name), oracle(name)["launch_join"]
     kernels = tables["device_ops"].filter(kind="kernel")
     calls = tables["host_events"].filter(kind="runtime")
-    key = ["process", "correlation"]
-    assert kernels.join(calls, on=key).height == want["rows_on_correlationId_and_pid"]
-    assert kernels.join(calls, on=key, how="anti").height == want["kernels_without_launch_row"]
-    assert kernels.join(calls, on="correlation").height == want["rows_on_correlationId_only"]
+    assert kernels.join(calls, on="correlation").height == want["rows_on_correlationId_and_pid"]
+    assert kernels.join(calls, on="correlation", how="anti").height == want["kernels_without_launch_row"]
+    own = pl.col("correlation") % (1 << 32)
+    both = (rows.with_columns(own.alias("correlation")) for rows in (kernels, calls))
+    assert len(next(both).join(next(both), on="correlation")) == want["rows_on_correlationId_only"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unlinked_ns"),
+    [("nsysai_mfu_2gpu_before", 18_700_516), ("nsysai_h100_2gpu_1s", 842_494_947)],
+)
+def test_device_time_without_a_launch_call(name: str, unlinked_ns: int) -> None:
+    """Against SQL: sum of the durations of kernels, copies and sets without a row of the same process and id."""
+    path = NSIGHT / f"sqlite/{name}.sqlite"
+    if not path.exists():
+        pytest.skip(NO_CORPUS)
+    assert unlinked_by_sql(path) == unlinked_ns
+    with ingest([str(path)], IngestOptions()) as dataset:
+        calls = quality.launches(dataset)
+        loaded = activity.load(dataset, dataset.scan("sources").collect(), NameRules.load())
+        found = quality.measure_linking(quality.link(loaded.ops, calls), calls)
+    assert found.unlinked_ns == unlinked_ns
+
+
+def unlinked_by_sql(path: Path) -> int:
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    calls = """SELECT (globalTid >> 24) & 16777215 AS pid, correlationId AS id FROM CUPTI_ACTIVITY_KIND_RUNTIME
+        JOIN StringIds ON StringIds.id = nameId WHERE value LIKE '%launch%' OR value LIKE '%memcpy%'
+        OR value LIKE '%memset%' OR value LIKE '%graphexec%' OR value LIKE '%graph_exec%'"""
+    tables = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET")]
+    query = " UNION ALL ".join(
+        f"SELECT end - start AS ns, (globalPid >> 24) & 16777215 AS pid, correlationId AS id FROM {table}"
+        for table in tables
+    )
+    total = f"SELECT sum(ns) FROM ({query}) WHERE (pid, id) NOT IN (SELECT pid, id FROM ({calls}))"
+    found: int = connection.execute(total).fetchone()[0]
+    connection.close()
+    return found
 
 
 @pytest.mark.parametrize("name", oracles())

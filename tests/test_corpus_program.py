@@ -11,6 +11,7 @@ import pytest
 
 from mpg_cli import hardware
 from mpg_cli.goodput import activity, judging, neighbours, operators, pricing
+from mpg_cli.goodput.chips import find_chips
 from mpg_cli.goodput.costing import batch_annotations
 from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
@@ -230,7 +231,7 @@ def test_the_second_half_is_inferred_from_the_first(name: str, right: float) -> 
     with ingest([str(trace(name))], IngestOptions()) as dataset:
         loaded = activity.load(dataset, dataset.scan("sources").collect(), NameRules.load())
         options = judging.ProgramOptions(hardware.load(), Models.load())
-        chips, _ = judging.find_chips(dataset, loaded, options)
+        chips, _ = find_chips(dataset, loaded, options.catalogue, options.chip)
         annotations = batch_annotations(dataset.scan("host_events"))
         priced = pricing.price(loaded.ops, operators.load(dataset), annotations, chips, options.models)
     known = priced.kernels.filter(~pl.col("inferred")).with_columns(

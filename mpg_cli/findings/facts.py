@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from mpg_cli.goodput import intervals
+from mpg_cli.goodput.windows import OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mpg_cli.report import model
 
+LENGTH = pl.col("end_ns") - pl.col("start_ns")
 HOST = (
     "launch_bound", "host_code", "synchronisation", "allocator", "compile", "checkpoint", "restore",
     "profiler_overhead",
@@ -26,18 +28,20 @@ class Facts:
     """One analysis. Times are int64 ns on each source's own clock; syncs and communication may leave the windows.
 
     causes: chip-ns of each cause of the ledger, computing split where it could be; they sum to capacity_ns
-    by_subject: subject, source, rank, cause, chip_ns, computing not split
+    by_subject: subject, source, process, rank, cause, chip_ns, computing not split
     segments: subject, start_ns, end_ns, cause; they part every device's window, computing not split
     idle: subject, start_ns, end_ns, cause, evidence; those in which the device did nothing, in more detail
     evidence: evidence, name, before, thread, start_ns, dur_ns; what the host did, as in goodput.idle.evidence
     syncs: subject, start_ns, end_ns, name, thread, op, frame; calls in which a launching thread waited for the
         device; op: the operator around the call, frame: the Python frame; both null where there is none
-    communication: subject, name, group, kernel, index, start_ns, end_ns, cut_ns; the records;
-        name and group as in `communicators`, kernel as in the file; index is null where no other rank's record was
-        matched; cut_ns is where waiting ends and transfer starts
-    steps: source, step, name, start_ns, end_ns
+    communication: subject, name, group, kernel, index, start_ns, end_ns, cut_ns, met_ns; the records;
+        name and group as in `communicators`, kernel as in the file; index and met_ns are null where no other rank's
+        record was matched; cut_ns is where waiting ends and transfer starts in the record, met_ns where it does in the
+        collective, of which one rank may have several records
+    steps: source, process, step, name, start_ns, end_ns
     ops: subject, source, start_ns, end_ns, kind, name, activity, bytes, blocks_per_sm
     operators: computing time by operator, most recoverable time first; paths and ranks: by source
+    hotspots: of all devices; rank_hotspots: those of one rank alone
     """
 
     capacity_ns: int
@@ -54,14 +58,15 @@ class Facts:
     ranks: Mapping[int, int | None]
     goodput: model.Goodput
     hotspots: tuple[model.Hotspot, ...] = ()
+    rank_hotspots: Callable[[int], tuple[model.Hotspot, ...]] = lambda _: ()
     collectives: tuple[model.Collective, ...] = ()
     communicators: tuple[model.Communicator, ...] = ()
     operators: tuple[model.Op, ...] = ()
 
     @cached_property
     def subjects(self) -> pl.DataFrame:
-        """One row per device: subject, source, rank."""
-        return self.by_subject.select("subject", "source", "rank").unique("subject").sort("subject")
+        """One row per device: subject, source, process, rank."""
+        return self.by_subject.select("subject", *OWNER, "rank").unique("subject").sort("subject")
 
     @cached_property
     def chips(self) -> int:
@@ -71,7 +76,7 @@ class Facts:
     @cached_property
     def device_steps(self) -> int:
         """Steps, counted once on each device that took part; 0 without steps."""
-        return self.subjects.join(self.steps.select("source"), on="source").height
+        return self.subjects.join(self.steps.select(OWNER), on=OWNER, nulls_equal=True).height
 
     @cached_property
     def windows(self) -> pl.DataFrame:
@@ -85,9 +90,9 @@ class Facts:
 
     @cached_property
     def waits(self) -> pl.DataFrame:
-        """Pieces of the ledger's communication_wait by collective: subject, index, start_ns, end_ns."""
+        """Pieces of the ledger's communication_wait by collective: subject, index, met_ns, start_ns, end_ns."""
         matched = self.communication.filter(pl.col("index").is_not_null())
-        waiting = matched.select("subject", "index", "start_ns", end_ns="cut_ns")
+        waiting = matched.select("subject", "index", "met_ns", "start_ns", end_ns="cut_ns")
         parts = self.pieces("communication_wait").select("subject", "start_ns", "end_ns")
         return intervals.clip(waiting.filter(pl.col("start_ns") < pl.col("end_ns")), parts, ["subject"])
 
@@ -114,22 +119,33 @@ class Facts:
         return self.paths[source] if rank is None else f"rank {rank}"
 
     def in_step(self, source: int, at_ns: int) -> str:
-        """The words ` in STEP` with the step that an instant lies in, the innermost of several; "" if in none."""
+        """The words ` in STEP` with the step that an instant lies in, the innermost of several; "" if in none, or if
+        it lies in steps of different names in several processes.
+        """
         inside = (pl.col("source") == source) & (pl.col("start_ns") <= at_ns) & (pl.col("end_ns") > at_ns)
-        names = self.steps.filter(inside).sort("start_ns")["name"]
-        return f" in {names[-1]}" if names.len() else ""
+        innermost = self.steps.filter(inside).sort("start_ns").group_by("process").last()
+        names = innermost["name"].unique()
+        return f" in {names[0]}" if names.len() == 1 else ""
 
     def largest(self, cause: str) -> list[dict[str, Any]]:
-        """The longest segment of a cause, if any, with source and what the host did there, where that is known."""
-        top = longest(self.pieces(cause).with_columns(length_ns=pl.col("end_ns") - pl.col("start_ns")))
-        inside = self.idle.join(top.select("subject", since="start_ns", until="end_ns"), on="subject")
-        inside = inside.filter(
-            (pl.col("start_ns") >= pl.col("since")) & (pl.col("end_ns") <= pl.col("until"))
+        """The longest segment of a cause, if any, with its source and the event behind most of it.
+
+        subject, start_ns, end_ns, length_ns, source, rank; part_ns: how much of the segment rests on the event; its
+        name, thread, at_ns and dur_ns, and inside: whether the part lies in it. These five are null where nothing more
+        is known of that part than what came after.
+        """
+        top = longest(self.pieces(cause).with_columns(length_ns=LENGTH))
+        inside = intervals.clip(self.idle, top.select("subject", "start_ns", "end_ns"), ["subject"])
+        parts = inside.group_by("subject", "evidence").agg(
+            pl.col("start_ns").min(), pl.col("end_ns").max(), part_ns=LENGTH.sum()
         )
-        most = longest(inside.with_columns(length_ns=pl.col("end_ns") - pl.col("start_ns")))
         did = self.evidence.filter(~pl.col("before"))
         did = did.select("evidence", "name", "thread", "dur_ns", at_ns="start_ns")
-        named = most.select("subject", "evidence").join(did, on="evidence", how="left", maintain_order="left")
+        covers = (pl.col("at_ns") <= pl.col("start_ns")) & (
+            pl.col("end_ns") <= pl.col("at_ns") + pl.col("dur_ns")
+        )
+        most = longest(parts, "part_ns").join(did, on="evidence", how="left").with_columns(inside=covers)
+        named = most.select("subject", "part_ns", "name", "thread", "at_ns", "dur_ns", "inside")
         known = top.join(named, on="subject", how="left", maintain_order="left")
         return known.join(self.subjects, on="subject", maintain_order="left").to_dicts()
 

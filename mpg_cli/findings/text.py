@@ -9,6 +9,7 @@ from mpg_cli.report.units import duration, number, percent
 
 if TYPE_CHECKING:
     from mpg_cli.findings.facts import Facts
+    from mpg_cli.findings.waits import Blame
     from mpg_cli.report.model import Hotspot
 
 UNEVEN = 1.5  # a device with this many times its even share is named
@@ -29,7 +30,7 @@ def per(facts: Facts) -> str:
 
 def hotspots(facts: Facts, cause: str, count: int = 2) -> tuple[Evidence, ...]:
     """What the host did in most of a cause's time."""
-    return tuple(hotspot(spot) for spot in _of(facts, cause)[:count])
+    return tuple(hotspot(spot, _on(facts, spot)) for spot in _of(facts, cause)[:count])
 
 
 def _of(facts: Facts, cause: str) -> list[Hotspot]:
@@ -38,10 +39,20 @@ def _of(facts: Facts, cause: str) -> list[Hotspot]:
     return sorted(named, key=lambda spot: (spot.thread is None, -spot.chip_ns, spot.name))
 
 
-def hotspot(spot: Hotspot) -> Evidence:
-    """One hotspot as evidence."""
-    rank = "" if spot.rank is None else f", rank {spot.rank}"
-    text = f"{label(spot)}: {duration(spot.chip_ns)} in {plural(spot.count, 'piece')}{rank}"
+def _on(facts: Facts, spot: Hotspot) -> str:
+    """The words `, rank 3`, or where other ranks have a part in it, `, longest on rank 3`; "" where it has no rank."""
+    if spot.rank is None:
+        return ""
+    key = (spot.cause, spot.name, spot.frame, spot.chip_ns)
+    own = facts.chips == 1 or any(
+        (each.cause, each.name, each.frame, each.chip_ns) == key for each in facts.rank_hotspots(spot.rank)
+    )
+    return f", {'' if own else 'longest on '}rank {spot.rank}"
+
+
+def hotspot(spot: Hotspot, on: str = "") -> Evidence:
+    """One hotspot as evidence; `on`: which ranks it is summed over."""
+    text = f"{label(spot)}: {duration(spot.chip_ns)} in {plural(spot.count, 'piece')}{on}"
     return Evidence(text, spot.source, spot.name, spot.thread, spot.start_ns, spot.dur_ns)
 
 
@@ -60,8 +71,17 @@ def _piece(facts: Facts, row: dict[str, Any]) -> Evidence:
     text = f"longest: {duration(length)}{facts.on(source)}{facts.in_step(source, at)}"
     if row["at_ns"] is None:
         return Evidence(text, facts.paths[source], "", None, at, length)
-    text = f"{text}, during {row['name']}"
+    text = f"{text}, {_within(row)}"
     return Evidence(text, facts.paths[source], row["name"], row["thread"], row["at_ns"], row["dur_ns"])
+
+
+def _within(row: dict[str, Any]) -> str:
+    """How much of the longest piece rests on the event, and whether it lies in it."""
+    part, length = row["part_ns"], row["length_ns"]
+    if part == length:
+        return f"{'during' if row['inside'] else 'because of'} {row['name']}"
+    most = "most" if 2 * part > length else "the largest part"
+    return f"{most} of it {'in' if row['inside'] else 'because of'} {row['name']} ({duration(part)})"
 
 
 def where(facts: Facts, cause: str) -> str:
@@ -81,6 +101,12 @@ def uneven(facts: Facts, cause: str) -> list[str]:
     if most * facts.chips < UNEVEN * total:
         return []
     return [f"{facts.place(source)} has {percent(most / total)} of it"]
+
+
+def margins(late: Blame) -> str:
+    """By how much the next-to-last ranks came before the last: one time, or the shortest and the longest."""
+    shortest, longest_ = late.margins
+    return duration(shortest) if shortest == longest_ else f"{duration(shortest)} to {duration(longest_)}"
 
 
 def plural(count: int, noun: str) -> str:

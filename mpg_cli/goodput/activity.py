@@ -17,13 +17,15 @@ OPS_COLUMNS = (
     "external_id", "graph_node", "collective", "group", "group_ranks", "group_size", "seq", "in_elements",
     "element_type", "bytes", "blocks_per_sm",
 )  # fmt: skip
+LAUNCH_SHAPE = ("grid", "block")  # what kernel_counters are joined by: read only where there are some
 
 
 @dataclass(frozen=True)
 class Activity:
     """Device activity of all sources.
 
-    ops: device_ops with subject (number of the device over all sources), end_ns, activity, family and rule
+    ops: device_ops with subject (number of the device over all sources), end_ns, activity, family and rule; grid and
+    block where there are profiles of kernels
     subjects: subject, source, process, device, name, uuid; one row per device with activity
     sources: the sources table, with ranks
     """
@@ -36,7 +38,9 @@ class Activity:
 def load(dataset: Dataset, sources: pl.DataFrame, rules: NameRules) -> Activity:
     """Read and classify all device activity."""
     # few distinct texts, many rows: as categories they take a tenth of the memory
-    ops = dataset.scan("device_ops").select(OPS_COLUMNS).cast({pl.String: pl.Categorical}).collect()
+    profiled = not dataset.scan("kernel_counters").head(1).collect().is_empty()
+    columns = (*OPS_COLUMNS, *LAUNCH_SHAPE) if profiled else OPS_COLUMNS
+    ops = dataset.scan("device_ops").select(columns).cast({pl.String: pl.Categorical}).collect()
     keys = ["source", "process", "device"]
     subjects = ops.select(keys).unique().sort(keys).with_row_index("subject").cast({"subject": pl.Int64})
     ops = ops.join(subjects, on=keys, nulls_equal=True, maintain_order="left")

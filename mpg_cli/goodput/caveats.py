@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from mpg_cli.goodput import measured
 from mpg_parsers.errors import Notice
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ def assumptions(
             f"{100 * share:.1f} % of computing has FLOPs that are lower bounds ({ops}): PG may be higher"
         )
         yield Notice("lower_bounds", message)
+    share = measured.share(inside)
+    if share > NOTABLE:
+        message = (
+            f"the FLOPs of {100 * share:.1f} % of the judged computing are those that Nsight Compute counted: as "
+            "executed, tile padding and, without operators, recomputation included"
+        )
+        yield Notice("measured_flops", message)
     if useful_tokens is None and modelled.filter(pl.col("flops") > 0).height:
         yield Notice("padding_unknown", "padding does not show in shapes: say --useful-tokens FRACTION")
 

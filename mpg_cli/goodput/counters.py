@@ -80,7 +80,7 @@ def measured(counters: pl.DataFrame) -> pl.DataFrame:
 
     head, parameters (see signature), grid, block ("x y z"), launches; flops and its parts, FLOP per launch: their
     mean where launches agree within TOLERANCE, else null with `reason`; spread: highest by lowest flops, less 1;
-    tensor_type where it is one; the means of FRACTIONS and of dram_bytes.
+    tensor_type where it is one; the means of FRACTIONS, waves_per_sm and dram_bytes.
     """
     keyed = _keyed(counters).with_columns(reason=_reason_of_launch())
     lowest, highest = pl.col("flops").min(), pl.col("flops").max()
@@ -91,7 +91,7 @@ def measured(counters: pl.DataFrame) -> pl.DataFrame:
         spread=pl.when(lowest > 0).then(highest / lowest - 1).when(highest == 0).then(0.0),
         differ=highest > lowest * (1 + TOLERANCE),
         tensor_type=pl.when(pl.col("tensor_type").n_unique() == 1).then(pl.col("tensor_type").first()),
-        **{column: pl.col(column).mean() for column in (*WORK, *FRACTIONS, "dram_bytes")},
+        **{column: pl.col(column).mean() for column in (*WORK, *FRACTIONS, "waves_per_sm", "dram_bytes")},
     )
     differ = pl.when("differ").then(pl.lit(DIFFER))
     known = grouped.with_columns(reason=pl.coalesce("reason", differ)).drop("differ")

@@ -27,7 +27,8 @@ class Dashboard:
 
     gpu_util: time with any kernel resident; waiting: time in which only communication kernels were; sm_activity: sum of
     duration x min(blocks per SM, 1); all three of the windows' length. occupancy: duration-weighted mean over the
-    kernels; known: share of summed kernel time whose blocks per SM are known.
+    kernels with a possible one. known, occupancy_known: share of summed kernel time whose blocks per SM are known, and
+    whose occupancy is.
     """
 
     gpu_util: float
@@ -35,6 +36,7 @@ class Dashboard:
     sm_activity: float | None
     occupancy: float | None
     known: float
+    occupancy_known: float
     reasons: dict[str, str]
 
 
@@ -57,9 +59,10 @@ def measure(dataset: Dataset, loaded: Activity, spans: pl.DataFrame) -> Dashboar
     known = _share(sums["known"], sums["total"], 1.0)
     if known < KNOWN:
         reasons["sm_activity"] = f"the blocks per SM are known for {_percent(known)} of kernel time only"
+    occupied = _share(sums["occupied"], sums["total"], 1.0)
     if sums["total"] == 0:
         reasons["occupancy"] = "no kernel ran in the windows"
-    elif (occupied := sums["occupied"] / sums["total"]) < KNOWN:
+    elif occupied < KNOWN:
         reasons["occupancy"] = (
             f"a possible occupancy is recorded for {_percent(occupied)} of kernel time only"
         )
@@ -69,6 +72,7 @@ def measure(dataset: Dataset, loaded: Activity, spans: pl.DataFrame) -> Dashboar
         sm_activity=None if "sm_activity" in reasons else _share(min(sums["active"], busy), whole),
         occupancy=None if "occupancy" in reasons else sums["warps"] / sums["occupied"],
         known=known,
+        occupancy_known=occupied,
         reasons=reasons,
     )
 

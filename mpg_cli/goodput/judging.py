@@ -1,14 +1,13 @@
 """How close the computing time of a dataset comes to the hardware: chips, prices, the program layer, and what is wrong.
 
-PG is given where models cover at least COVERAGE_NEEDED of the computing time. Operators that would have run above the
-peak of their chip are input faults (a wrong type, TF32, a fast algorithm, a cut kernel): they are named and count as
-unmodelled, so that they are never averaged in.
+PG is given where models cover at least reasons.COVERAGE_NEEDED of the computing time. Operators that would have run
+above the peak of their chip are input faults (a wrong type, TF32, a fast algorithm, a cut kernel): they are named and
+count as unmodelled, so that they are never averaged in.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,23 +18,24 @@ from mpg_cli.goodput import (
     flops_per_step,
     intervals,
     ledger,
+    measured,
     operator_tables,
     operators,
     pricing,
     program,
+    reasons,
 )
+from mpg_cli.goodput.chips import Ceiling, ceilings, find_chips, no_figure
 from mpg_cli.goodput.costing import batch_annotations
 from mpg_cli.hardware import Catalogue, Chip, dtype_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from mpg_cli.goodput.activity import Activity
     from mpg_cli.goodput.models import Models
     from mpg_cli.store import Dataset
     from mpg_parsers.errors import Notice
-
-COVERAGE_NEEDED = 0.90
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Judged:
     coverage: modelled without faults, which is what the figures hold for; reason:
     why PG is null, "" if it is not; ideal_ns: of the useful FLOPs by the basis, the numerator of PG, which covers
     basis_coverage; mfu_ns, hfu_ns: the time that the useful FLOPs, and all of them, take at the chips' peak, whatever
-    the basis (hfu_ns None: not known); basis, peak_basis: of PG, of MFU and HFU; ceilings: (chip, operand type, peak
-    TFLOP/s, GB/s or None) of each kind of chip.
+    the basis (None: not known); basis, peak_basis: of PG, of MFU and HFU; ceilings: of each kind of chip; profiled: the
+    kernels that Nsight Compute measured (`measured.table`), empty without a profile.
     """
 
     rows: pl.DataFrame | None
@@ -75,12 +75,13 @@ class Judged:
     coverage: float | None = None
     basis_coverage: float | None = None
     ideal_ns: int = 0
-    mfu_ns: int = 0
+    mfu_ns: int | None = 0
     hfu_ns: int | None = None
     basis: str = ""
     peak_basis: str = ""
-    ceilings: tuple[tuple[str, str, float, float | None], ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     notices: tuple[Notice, ...] = field(default=())
+    profiled: pl.DataFrame = field(default_factory=pl.DataFrame)
 
 
 def judge(dataset: Dataset, loaded: Activity, spans: pl.DataFrame, options: ProgramOptions) -> Judged:
@@ -88,62 +89,41 @@ def judge(dataset: Dataset, loaded: Activity, spans: pl.DataFrame, options: Prog
 
     Raises UndecidedError, UsageError: see flops_per_step.
     """
-    chips, reason = find_chips(dataset, loaded, options)
+    profile = measured.load(dataset)
+    if profile is None:
+        return _judge(dataset, loaded, spans, options)
+    profiled = measured.table(loaded.ops, spans, profile)
+    judged = _judge(dataset, loaded, spans, options, profile, profiled)
+    notices = (*judged.notices, *measured.elsewhere(dataset, loaded))
+    return replace(judged, profiled=profiled, notices=notices)
+
+
+def _judge(
+    dataset: Dataset,
+    loaded: Activity,
+    spans: pl.DataFrame,
+    options: ProgramOptions,
+    profile: pl.DataFrame | None = None,
+    profiled: pl.DataFrame | None = None,
+) -> Judged:
+    chips, reason = find_chips(dataset, loaded, options.catalogue, options.chip)
     if len(chips) < loaded.subjects.height:
         return _nothing(reason)
     if options.flops_per_step is not None:
         return _declared(loaded, spans, chips, options, options.flops_per_step)
-    if reason := _no_figure(chips.values(), options.basis):
+    if reason := no_figure(chips.values(), options.basis):
         return _nothing(reason)
     nested = operators.load(dataset)
     annotations = batch_annotations(dataset.scan("host_events"))
     priced = pricing.price(loaded.ops, nested, annotations, chips, options.models, options.basis)
+    if profile is not None:
+        priced = measured.fill(priced, profile, chips, options.basis)
     inside = above_peak.mark(_inside(_with_names(priced), spans), chips)
     if not inside["dur_ns"].sum() or not inside["peak_ps"].is_not_null().any():
-        return _nothing(_why_nothing(inside, nested), operator_tables.unmodelled(inside))
-    return _judged(inside, chips, options)
-
-
-def find_chips(dataset: Dataset, loaded: Activity, options: ProgramOptions) -> tuple[dict[int, Chip], str]:
-    """The chip of each subject that has one, and why another has none."""
-    keys = ["source", "process", "device"]
-    about = ["name", "compute_capability", "sm_count", "memory_bytes"]
-    devices = loaded.subjects.select("subject", *keys).join(
-        dataset.scan("devices").select(*keys, *about).unique(keys).collect(),
-        on=keys,
-        how="left",
-        nulls_equal=True,
-    )
-    chips: dict[int, Chip] = {}
-    reason = ""
-    for subject, name, capability, units, memory in devices.select("subject", *about).iter_rows():
-        if options.chip:
-            found = options.catalogue.lookup(options.chip)
-        else:
-            found = options.catalogue.lookup(
-                name, compute_capability=capability, sm_count=units, memory_bytes=memory
-            )
-        if found.chip:
-            chips[subject] = found.chip
-        else:
-            reason = (
-                f"the chip is not known: {found.reason}; say --chip NAME (`mpg hardware` lists the names)"
-            )
-    return chips, reason
-
-
-def _no_figure(chips: Iterable[Chip], basis: str) -> str:
-    """Why a basis cannot be used, "" if it can."""
-    if basis == "peak":
-        return ""
-    missing = {
-        chip.name
-        for chip in chips
-        if (chip.bytes_per_second is None if basis == "roofline" else not chip.measured)
-    }
-    what = "memory bandwidth" if basis == "roofline" else "sustained rate"
-    names = ", ".join(sorted(missing))
-    return f"no {what} of {names} is sourced, which --pg-basis {basis} needs" if missing else ""
+        formats = loaded.sources.join(inside, on="source", how="semi")["format"]
+        reason = reasons.nothing(inside, nested, set(formats), profiled)
+        return _nothing(reason, operator_tables.unmodelled(inside))
+    return _judged(inside, chips, options, profiled)
 
 
 def _nothing(reason: str, unmodelled: pl.DataFrame | None = None) -> Judged:
@@ -156,6 +136,7 @@ def _with_names(priced: pricing.Priced) -> pl.DataFrame:
     texts = priced.calls.select("call", "input_dims", "input_types")
     own = priced.calls.select(own_call="call", around="name")
     kernels = priced.kernels.join(texts, on="call", how="left", maintain_order="left")
+    kernels = measured.with_arguments(kernels)
     kernels = kernels.join(own, on="own_call", how="left", maintain_order="left")
     return kernels.drop("collective", "group", "group_ranks", "element_type", strict=False)
 
@@ -173,19 +154,9 @@ def _inside(kernels: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _why_nothing(inside: pl.DataFrame, nested: operators.Operators) -> str:
-    if not inside["dur_ns"].sum():
-        return "no computing in the window"
-    if nested.ops.is_empty():
-        return "the trace holds no operators: profile with ProfilerActivity.CPU and record_shapes=True"
-    if nested.calls["input_dims"].null_count() == nested.calls.height:
-        return "no operand shapes were recorded: profile with record_shapes=True"
-    if inside["row"].is_not_null().sum() == 0:
-        return "no kernel can be linked to an operator (graph replay, or launches not recorded)"
-    return "no operator that ran has a model"
-
-
-def _judged(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions) -> Judged:
+def _judged(
+    inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions, profiled: pl.DataFrame | None
+) -> Judged:
     account = program.account(inside)
     at_peak = account if options.basis == "peak" else program.account(_at_peak(inside))
     modelled = inside.filter(pl.col("peak_ps").is_not_null())
@@ -197,9 +168,10 @@ def _judged(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOpt
         *above_peak.notices(inside, chips),
         *caveats.assumptions(inside, chips, account.ideal_ns, options.useful_tokens),
     )
+    counted = measured.basis(inside)
     return Judged(
         rows,
-        _too_little(account.coverage, inside, options),
+        reasons.too_little(account.coverage, inside, options.models, profiled),
         operator_tables.modelled(inside),
         operator_tables.unmodelled(inside),
         int(modelled["dur_ns"].sum()) / total,
@@ -207,11 +179,11 @@ def _judged(inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOpt
         at_peak.coverage,
         account.coverage,
         _ideal(rows),
-        _ideal(_without_padding(at_peak.rows, options.useful_tokens)),
+        None if measured.executed(inside) else _ideal(_without_padding(at_peak.rows, options.useful_tokens)),
         at_peak.hardware_ideal_ns,
-        f"{dtype} {options.basis} of {names}".lstrip(),
-        f"{dtype} peak of {names}".lstrip(),
-        _ceilings(chips, dtype),
+        f"{dtype} {options.basis} of {names}{counted}".lstrip(),
+        f"{dtype} peak of {names}{counted}".lstrip(),
+        ceilings(chips.values(), dtype),
         notices,
     )
 
@@ -243,38 +215,6 @@ def _main_dtype(inside: pl.DataFrame) -> str:
         return ""
     reported, tf32, _ = heavy.sort("flops", "dtype", "tf32", descending=[True, False, False]).row(0)
     return "tf32" if tf32 and reported == "float" else dtype_name(reported) or ""
-
-
-def _ceilings(chips: Mapping[int, Chip], dtype: str) -> tuple[tuple[str, str, float, float | None], ...]:
-    found = {}
-    for chip in chips.values():
-        peak = chip.peak(dtype) or chip.peak(dtype, "vector")
-        if peak is not None:
-            bandwidth = None if chip.bandwidth_gbps is None else float(chip.bandwidth_gbps)
-            found[chip.name] = (chip.name, dtype, float(peak.tflops), bandwidth)
-    return tuple(found.values())
-
-
-def _too_little(coverage: float, inside: pl.DataFrame, options: ProgramOptions) -> str:
-    """Why PG is null for want of models, "" if it is not: the largest operators without one, with what helps."""
-    if coverage >= COVERAGE_NEEDED:
-        return ""
-    total = int(inside["dur_ns"].sum())
-    above = int(inside.filter("fault")["dur_ns"].sum()) / total
-    missing = operator_tables.unmodelled(inside.filter(~pl.col("fault")))
-    largest = [
-        f"{op} {100 * ns / total:.1f} %" for op, ns in missing.select("op", "time_ns").head(2).iter_rows()
-    ]
-    what = "models without a fault cover" if above else "models cover"
-    parts = [f"{what} {100 * coverage:.1f} % of computing time, under {100 * COVERAGE_NEEDED:.0f} %"]
-    parts += [f"above peak: {100 * above:.1f} %"] if above else []
-    parts += [f"without one: {', '.join(largest)}"] if largest else []
-    first = str(missing["op"].first())
-    opaque = missing.height and first != operator_tables.NO_OPERATOR and not options.models.has_model(first)
-    hint = (
-        f"; declare it in mpg.toml: [[model]] op = {json.dumps(first, ensure_ascii=False)}" if opaque else ""
-    )
-    return ": ".join([parts[0], "; ".join(parts[1:])]) + hint
 
 
 def _declared(

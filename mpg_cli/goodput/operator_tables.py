@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from mpg_cli.goodput import measured
+
 KEY = ["operator", "input_dims", "input_types"]
 NO_OPERATOR = "no operator (graph replay or launch not recorded)"
 ABOVE = " (above its peak)"
@@ -30,7 +32,9 @@ def modelled(inside: pl.DataFrame) -> pl.DataFrame:
     """One row per modelled operator and shapes; most recoverable time first (time above the roofline)."""
     known = inside.filter(pl.col("ideal_ps").is_not_null())
     table = known.group_by(KEY).agg(
-        count=pl.col("charged").n_unique() - pl.col("charged").has_nulls().cast(pl.UInt32),
+        count=pl.when((pl.col("model") == measured.MODEL).all())
+        .then(pl.len())
+        .otherwise(pl.col("charged").n_unique() - pl.col("charged").has_nulls().cast(pl.UInt32)),
         kernels=pl.len(),
         time_ns=pl.col("dur_ns").sum(),
         flops=pl.col("flops").sum(),
@@ -59,6 +63,8 @@ def modelled(inside: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("declared"))
         .when(pl.col("inferred_ns") == time)
         .then(pl.lit("inferred"))
+        .when(pl.col("model") == measured.MODEL)
+        .then(pl.lit("measured"))
         .otherwise(pl.lit("shapes")),
         recoverable_ns=(time - pl.col("roofline_ns")).clip(0).round().cast(pl.Int64),
     )

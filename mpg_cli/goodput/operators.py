@@ -1,34 +1,38 @@
 """Which operator launched a kernel: by id, else by nesting on the launching thread.
 
-The operators and launch calls of each thread are walked once, in order of start, with a stack of those still open. That
-gives every operator its parent and every launch call its innermost enclosing operator.
+Around an operator or a launch call is the last of the operators before it on its thread that is still open. "Before" is
+by start: of equal starts the operator that ends last comes first, and launch calls come after the operators. An end
+beyond the parent's, which rounding to whole microseconds makes, is taken as it is.
 """
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import polars as pl
+from polars import col
 
+from mpg_cli.goodput import intervals
 from mpg_cli.goodput.quality import LAUNCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mpg_cli.store import Dataset
 
 SLICE_ROWS = 50_000
 THREAD = ("source", "process", "thread")
 EVALUATE = "autograd::engine::evaluate_function"
 REENTRANT = "CheckpointFunctionBackward"
+OUTSIDE = -1  # stands for no row, where that cannot be null
 CALL = ("name", "input_dims", "input_types", "concrete_inputs")
 
 
 @dataclass(frozen=True)
 class Operators:
-    """ops: row (number), source, start_ns, external_id, call (index into calls), parent (row or null), recompute;
+    """ops: row (0, 1, …), source, start_ns, external_id, call (index into calls), parent (row or null), recompute;
     calls: the distinct calls (name, input_dims, input_types, concrete_inputs), by index;
     launches: source, correlation, external_id, op (row of the innermost enclosing operator or null); rows: one more
     than the highest row.
@@ -40,20 +44,18 @@ class Operators:
     rows: int
 
     def column(self, name: str) -> array[int]:
-        """A column of `ops` by row, -1 where it is null or there is no operator: eight bytes each, unlike a dict."""
-        values = array("q", [-1]) * self.rows
-        for part in self.ops.select("row", name).iter_slices(SLICE_ROWS):
-            for row, value in part.iter_rows():
-                if value is not None:
-                    values[row] = value
+        """A column of `ops` by row, -1 where it is null: eight bytes each, unlike a dict."""
+        values = array("q")
+        for part in self.ops.select(col(name).cast(pl.Int64).fill_null(OUTSIDE)).iter_slices(SLICE_ROWS):
+            values.extend(part[name].to_list())
         return values
 
 
 def load(dataset: Dataset) -> Operators:
     """Read the operators and launch calls of all sources and nest them."""
     host = dataset.scan("host_events")
-    is_op = (pl.col("kind") == "op") & pl.col("dur_ns").is_not_null()
-    is_launch = (pl.col("kind") == "runtime") & pl.col("name").str.contains(LAUNCH)
+    is_op = (col.kind == "op") & col.dur_ns.is_not_null()
+    is_launch = (col.kind == "runtime") & col.name.str.contains(LAUNCH)
     threads = _threads(host, is_op, is_launch)
     # a large trace has millions of calls and a few thousand distinct ones: only their numbers are kept per event
     calls = (
@@ -67,11 +69,9 @@ def load(dataset: Dataset) -> Operators:
         .collect(engine="streaming")
         .sort("at", "start_ns", "correlation", nulls_last=True)
     )
-    nesting = _nest(ops, launches)
-    ops = ops.select("source", "start_ns", "external_id", "call").with_columns(
-        parent=_filled(nesting.parents), recompute=pl.Series(nesting.flags, dtype=pl.Int8) > 0
-    )
-    launches = launches.select("source", "correlation", "external_id", op=_filled(nesting.launch_parents))
+    nesting, innermost = _nest(ops, launches)
+    ops = ops.select("source", "start_ns", "external_id", "call").hstack(nesting)
+    launches = launches.select("source", "correlation", "external_id").with_columns(op=innermost)
     return Operators(ops.with_row_index("row"), calls, launches, ops.height)
 
 
@@ -89,7 +89,7 @@ def _sorted(host: pl.LazyFrame, threads: pl.DataFrame, calls: pl.DataFrame) -> p
         .join(threads.lazy(), on=THREAD, how="left", nulls_equal=True)
         .select(
             "at", "source", "start_ns", "external_id", "call",
-            end_ns=pl.col("start_ns") + pl.col("dur_ns"),
+            end_ns=col.start_ns + col.dur_ns,
             recomputes=_recomputes(),
         )
         .collect(engine="streaming")
@@ -105,11 +105,9 @@ def _recomputes() -> pl.Expr:
     A forward operator carries a sequence number and no forward thread, and is no *Backward* node
     (torch/csrc/autograd/profiler_kineto: `Fwd thread id` is written for backward operators).
     """
-    name = pl.col("name")
+    name = col.name
     forward = (
-        pl.col("sequence").is_not_null()
-        & (pl.col("forward_thread").fill_null(0) == 0)
-        & ~name.str.contains("Backward")
+        col.sequence.is_not_null() & (col.forward_thread.fill_null(0) == 0) & ~name.str.contains("Backward")
     )
     return (
         name.str.starts_with(EVALUATE).cast(pl.Int8)
@@ -118,74 +116,122 @@ def _recomputes() -> pl.Expr:
     )
 
 
-@dataclass
-class _Nesting:
-    """By row: parent (-1: none) and whether it recomputes; by launch: the innermost enclosing operator."""
+def _nest(ops: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """parent and recompute of each operator, and the innermost operator around each launch call (rows, null: none).
 
-    parents: array[int] = field(default_factory=lambda: array("q"))
-    flags: array[int] = field(default_factory=lambda: array("b"))
-    launch_parents: array[int] = field(default_factory=lambda: array("q"))
-
-
-class _OpenOperators:
-    """The operators of one thread that are still open, innermost last: (end, row, state)."""
-
-    def __init__(self) -> None:
-        self._thread: int | None = None
-        self._stack: list[tuple[int, int, int]] = []
-
-    def around(self, thread: int | None, start: int) -> tuple[int, int]:
-        """(row, state) of the innermost operator open at `start`; (-1, OUTSIDE) if there is none.
-
-        Threads that launch nothing (None) are not told apart, and so not nested.
-        """
-        if thread != self._thread or thread is None:
-            self._thread, self._stack = thread, []
-        # an end beyond the parent's is rounding to whole microseconds
-        while self._stack and self._stack[-1][0] <= start:
-            self._stack.pop()
-        return (self._stack[-1][1], self._stack[-1][2]) if self._stack else (-1, OUTSIDE)
-
-    def add(self, end: int, row: int, state: int) -> None:
-        """Open an operator inside those that are."""
-        self._stack.append((end, row, state))
+    Both frames are sorted. Threads that launch nothing (at is null) are not told apart, and so not nested.
+    """
+    nested = ops.select("at", "start_ns", "end_ns", "recomputes").head(ops["at"].count())
+    alone = ops.select(parent=pl.lit(None, pl.Int64), recompute=col.recomputes & 2 > 0).slice(nested.height)
+    calls = launches.select("at", "start_ns")
+    borders = _borders(nested)
+    met = [bisect_left(range(calls.height), nested.row(row)[:2], key=calls.row) for row in borders]
+    found, innermost = [], []
+    for (first, stop), (first_call, stop_call) in zip(
+        pairwise((0, *borders, nested.height)), pairwise((0, *met, calls.height)), strict=True
+    ):
+        part, around = _nest_part(nested[first:stop], calls[first_call:stop_call])
+        found.append(part.with_columns(col.parent + first))
+        innermost.append(around + first)
+    return pl.concat([*found, alone]), pl.concat(innermost)
 
 
-def _nest(ops: pl.DataFrame, launches: pl.DataFrame) -> _Nesting:
-    """Walk operators and launch calls of each thread together, in order of start; an operator goes before a launch."""
-    out, still_open = _Nesting(), _OpenOperators()
-    waiting = _rows(launches, "at", "start_ns")
-    launch = next(waiting, None)
-    for row, (at, start, end, marks) in enumerate(_rows(ops, "at", "start_ns", "end_ns", "recomputes")):
-        while launch is not None and (at is None or launch < (at, start)):
-            out.launch_parents.append(still_open.around(*launch)[0])
-            launch = next(waiting, None)
-        parent, state = still_open.around(at, start)
-        state = _state(state, marks)
-        out.parents.append(parent)
-        out.flags.append(state == RECOMPUTING)
-        still_open.add(end, row, state)
-    while launch is not None:
-        out.launch_parents.append(still_open.around(*launch)[0])
-        launch = next(waiting, None)
-    return out
+def _borders(ops: pl.DataFrame) -> list[int]:
+    """In each slice but the first, the first row at which no operator is open: parts bound the memory of nesting."""
+    reach = col.end_ns.cum_max().shift(1).over("at")
+    free = ops.select((col.start_ns >= reach).fill_null(value=True)).to_series().arg_true()
+    return free.filter((free // SLICE_ROWS).diff() > 0).to_list()
 
 
-OUTSIDE, IN_NODE, RECOMPUTING = 0, 1, 2
+def _nest_part(ops: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """As `_nest`, of operators and launch calls around which nothing else is open."""
+    walk = _walk(ops, launches)
+    crossing = _crossing(ops, walk)
+    if crossing.any():
+        ops = _lengthened(ops, walk, crossing)
+        walk = _walk(ops, launches)
+    parents = walk.filter("is_op").select("parent")
+    return parents.with_columns(recompute=_recompute(ops)), walk.filter(~col.is_op)["parent"]
 
 
-def _state(state: int, marks: int) -> int:
-    """Whether recomputation starts here: reentrant, or a forward operator inside an autograd node."""
-    if state == RECOMPUTING or marks & 2 or (state == IN_NODE and marks & 4):
-        return RECOMPUTING
-    return IN_NODE if state == IN_NODE or marks & 1 else OUTSIDE
+def _walk(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """Operators and launch calls in order of thread and start: is_op; level, the number of operators open around it;
+    parent, the row of the innermost of them if none cross.
+    """
+    is_solid = col.start_ns < col.end_ns
+    # at one instant: ends, then starts, then launch calls
+    parts = (
+        ops.filter(is_solid).select("at", time="end_ns", delta=pl.lit(-1, pl.Int8), is_op=False),
+        ops.select("at", time="start_ns", delta=is_solid.cast(pl.Int8), is_op=True),
+        launches.select("at", time="start_ns", delta=pl.lit(0, pl.Int8), is_op=False),
+    )
+    # sorting twice, stably, is faster than by two columns: each part is mostly in order of time already
+    edges = (
+        pl.concat(parts).sort("time", maintain_order=True).sort("at", maintain_order=True).drop("time", "at")
+    )
+    # each thread's edges add up to zero, so one running sum serves them all
+    level = col.delta.cast(pl.Int32).cum_sum() - col.delta
+    walk = edges.with_columns(level=level).filter(col.delta >= 0).drop("delta")
+    # what is one level deeper than the row before is inside that one; the next on its level have the same parent
+    row = col.is_op.cum_sum().cast(pl.Int64) - 1
+    first = pl.when(col.level > col.level.shift(1)).then(row.shift(1))
+    return walk.with_columns(parent=first).with_columns(col.parent.forward_fill().over("level"))
 
 
-def _rows(frame: pl.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
-    for part in frame.select(columns).iter_slices(SLICE_ROWS):
-        yield from part.iter_rows()
+def _crossing(ops: pl.DataFrame, walk: pl.DataFrame) -> pl.Series:
+    """Which operators end after their parent."""
+    return ops["end_ns"].gather(walk.filter("is_op")["parent"]) < ops["end_ns"]
 
 
-def _filled(parents: array[int]) -> pl.Expr:
-    column = pl.lit(pl.Series("parent", parents, dtype=pl.Int64))
-    return pl.when(column >= 0).then(column)
+def _lengthened(ops: pl.DataFrame, walk: pl.DataFrame, crossing: pl.Series) -> pl.DataFrame:
+    """`ops` that last as long as all that began in them: none cross any more, and who is around whom stays the same.
+
+    Ends seldom cross, so those concerned are walked one by one: all from one moment when none is open to the next.
+    """
+    rows = ops.with_row_index("row").with_columns(walk.filter("is_op")["level"])
+    rows = rows.with_columns(island=(col.level == 0).cum_sum())
+    mixed = rows.filter(col.island.is_in(rows.filter(crossing)["island"].unique().implode()))
+    ends = pl.Series(_last_ends(mixed.select("level", "start_ns", "end_ns")), dtype=pl.Int64)
+    return ops.with_columns(end_ns=ops["end_ns"].scatter(mixed["row"], ends))
+
+
+def _last_ends(ops: pl.DataFrame) -> array[int]:
+    """When the last of an operator and those inside it ends; `ops` has level, start_ns, end_ns."""
+    ends, parents = array("q"), array("q")
+    still_open: list[int] = []
+    for part in ops.iter_slices(SLICE_ROWS):
+        for level, start, end in part.iter_rows():
+            if level == 0:
+                still_open.clear()
+            while still_open and ends[still_open[-1]] <= start:
+                still_open.pop()
+            parents.append(still_open[-1] if still_open else OUTSIDE)
+            still_open.append(len(ends))
+            ends.append(end)
+    for row in reversed(range(len(ends))):
+        if parents[row] != OUTSIDE:
+            ends[parents[row]] = max(ends[parents[row]], ends[row])
+    return ends
+
+
+def _recompute(ops: pl.DataFrame) -> pl.Series:
+    """Whether it, or one around it, starts recomputation: reentrant, or a forward operator inside an autograd node."""
+    node, reentrant, forward = (ops["recomputes"] & mark > 0 for mark in (1, 2, 4))
+    starts = reentrant | (forward & _inside(ops, node))
+    return starts | _inside(ops, starts)
+
+
+def _inside(ops: pl.DataFrame, outer: pl.Series) -> pl.Series:
+    """Which operators, none of which cross, are inside one of the `outer`.
+
+    Inside an operator are the rows after it, up to the last that starts before its end.
+    """
+    rows = ops.select("at", "start_ns", "end_ns").with_row_index("row").cast({"row": pl.Int64})
+    solid = rows.filter(outer & (ops["start_ns"] < ops["end_ns"])).select("at", "end_ns", first=col.row + 1)
+    runs = solid.sort("end_ns").join_asof(
+        rows.select("at", "start_ns", last="row"), left_on="end_ns", right_on="start_ns", by="at",
+        allow_exact_matches=False, check_sortedness=False,
+    )  # fmt: skip
+    merged = intervals.union(runs.select(start_ns="first", end_ns=col.last + 1), [])
+    found = rows.select("row").join_asof(merged, left_on="row", right_on="start_ns")
+    return found.select((col.row < col.end_ns).fill_null(value=False)).to_series()

@@ -34,6 +34,8 @@ KERNEL_COLUMNS = (
     "subject", "source", "stream", "start_ns", "end_ns", "dur_ns", "name", "correlation", "external_id",
     "graph_node",
 )  # fmt: skip
+PROFILED = ("family", "grid", "block")  # what profiled kernels are joined by; only where there are some
+TIMES = ("peak_ps", "bytes_ps", "ideal_ps", "roofline_ps")
 TF32_KERNEL = r"(?i)tf32|s1688(?:gemm|cudnn|fprop|dgrad|wgrad)"
 
 
@@ -41,7 +43,7 @@ TF32_KERNEL = r"(?i)tf32|s1688(?:gemm|cudnn|fprop|dgrad|wgrad)"
 class Priced:
     """kernels: all compute kernels, one row each.
 
-    subject, stream, name, start_ns, end_ns, dur_ns: what ran; row, own_call: the operator around the launch;
+    subject, stream, name, start_ns, end_ns, dur_ns, PROFILED: what ran; row, own_call: the operator around the launch;
     charged, call, operator, model, dtype, exact: the operator that pays, and its cost (null: no model); recompute,
     inferred, tf32 (bool); flops, bytes: the kernel's share of the cost; peak_ps, bytes_ps: the time they take at the
     chip's peak and bandwidth; ideal_ps: at what the basis says; roofline_ps: the larger of the first two, as far as
@@ -63,7 +65,8 @@ def price(
 ) -> Priced:
     """Price the compute kernels of `ops` (activity.ops) on the chips of their subjects; others are left out."""
     compute = (pl.col("activity") == "compute") & pl.col("subject").is_in(list(chips))
-    kernels = ops.filter(compute).select(KERNEL_COLUMNS)
+    columns = (*KERNEL_COLUMNS, *PROFILED) if "grid" in ops.columns else KERNEL_COLUMNS
+    kernels = ops.filter(compute).select(columns)
     linked = launching_operator(kernels, operators)
     launched = linked.filter(pl.col("row").is_not_null()).select("row", pl.col("name").cast(pl.String))
     costs = find_costs(operators, models, annotations, launched)
@@ -79,7 +82,7 @@ def price(
         )
         .with_columns(tf32=pl.when(pl.col("charged").is_null()).then("tf32").otherwise(in_call))
     )
-    return Priced(_with_times(_infer_carried(_share_costs(linked)), chips, basis), operators.calls)
+    return Priced(with_times(_infer_carried(_share_costs(linked)), chips, basis), operators.calls)
 
 
 def _named(costs: Costs, operators: Operators) -> pl.DataFrame:
@@ -214,7 +217,7 @@ def _infer_carried(kernels: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([rows.filter("linked"), guessed.select(rows.columns)])
 
 
-def _with_times(kernels: pl.DataFrame, chips: Mapping[int, Chip], basis: str) -> pl.DataFrame:
+def with_times(kernels: pl.DataFrame, chips: Mapping[int, Chip], basis: str) -> pl.DataFrame:
     """The kernel's best time by FLOPs, by bytes, and by the basis, in picoseconds."""
     rates = _rates(kernels, chips, basis)
     bandwidth = pl.DataFrame(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from mpg_cli.goodput import intervals
+from mpg_cli.goodput.windows import OWNER
+from mpg_parsers.launches import MIGRATION, OF_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +22,25 @@ NO_KERNEL = (
     r"(?i)graph_?launch|host_?func|memcpy|memset|graph_?exec"  # launches without a kernel of their own
 )
 GRAPH_LAUNCH = r"(?i)graph_?launch"
+CAPTURE = r"(?i)stream_?(?:begin|end)_?capture"
+THREAD = ["source", "process", "thread"]
 # (worst grade it allows, why) for warnings that mean lost or altered data
 WARNING_GRADES = {
     "truncated_input": ("C", "the file is cut short"),
     "device_records_lost": ("C", "device records are missing"),
+    "capture_incomplete": ("C", "the profiler says that it lost events"),
+    "bad_row": ("B", "rows or values that make no sense were left out"),
+    "graph_level_trace": ("B", "graphs were recorded as wholes: what ran in them is unknown"),
     "dropped_events": ("B", "records with impossible times were dropped"),
     "duration_overflow": ("B", "impossible kernel ends were clipped"),
     "repaired_input": ("B", "damaged JSON was repaired"),
     "unmatched_events": ("B", "events without a partner were left out"),
     "no_steps": ("B", "no steps: the window is whatever the device recorded"),
 }
+
+
+# overhead records of CUDA's own loading, which no profiler causes
+LOADING = r"(?i)lazy|module ?load"
 
 
 @dataclass(frozen=True)
@@ -45,23 +56,45 @@ class Linking:
     graph_ns: int
 
 
+# the process whose calls are numbered, where a file has several
+_NUMBERING = (pl.col("correlation") // OF_PROCESS).alias("numbering")
+
+
 def launches(dataset: Dataset) -> pl.DataFrame:
     """Runtime calls that put work on a device: source, correlation, external_id, kernel, graph.
 
-    kernel and graph (bool) say what a call launches. Ids of 0 are none.
+    kernel and graph (bool) say what a call launches. Ids of 0 are none. A call while its thread captures a graph
+    launches nothing itself.
     """
     name = pl.col("name")
-    return (
-        dataset.scan("host_events")
-        .filter((pl.col("kind") == "runtime") & name.str.contains(LAUNCH))
+    runtime = dataset.scan("host_events").filter(pl.col("kind") == "runtime")
+    captures = runtime.filter(name.str.contains(CAPTURE)).collect()
+    place = [] if captures.is_empty() else [*THREAD[1:], "start_ns"]
+    calls = (
+        runtime.filter(name.str.contains(LAUNCH))
         .select(
             "source",
             *(pl.when(pl.col(id_) != 0).then(id_).alias(id_) for id_ in ("correlation", "external_id")),
+            *place,
             graph=name.str.contains(GRAPH_LAUNCH),
             kernel=~name.str.contains(NO_KERNEL),
         )
         .collect()
     )
+    if not place:
+        return calls
+    captured = _captured(calls, captures)
+    return calls.with_columns(kernel=pl.col("kernel") & ~captured).drop(place)
+
+
+def _captured(calls: pl.DataFrame, captures: pl.DataFrame) -> pl.Series:
+    """Whether the last of the calls that begin or end a capture on a call's thread begins one."""
+    thread = pl.col(THREAD[1:]).fill_null(-1)
+    begins = pl.col("name").str.contains("(?i)begin")
+    edges = captures.with_columns(thread, captured=begins).select(*THREAD, "start_ns", "captured")
+    numbered = calls.with_columns(thread).with_row_index("row").sort("start_ns")
+    met = numbered.join_asof(edges.sort("start_ns"), on="start_ns", by=THREAD, check_sortedness=False)
+    return met.sort("row")["captured"].fill_null(value=False)
 
 
 def link(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -88,14 +121,17 @@ def _distinct(calls: pl.DataFrame, column: str) -> pl.DataFrame:
 def measure_linking(linked: pl.DataFrame, calls: pl.DataFrame) -> Linking:
     """Sums of record durations. Carried over: launched before the first recorded launch, which is missing.
 
-    Correlation numbers are given out in the order of the calls.
+    Correlation numbers are given out in the order of a process's calls. Migrations of unified memory have no call, so
+    that none is missing.
     """
-    first_call = calls.group_by("source").agg(first=pl.col("correlation").min())
-    rows = linked.join(first_call, on="source", how="left")
+    first_call = calls.group_by("source", _NUMBERING).agg(first=pl.col("correlation").min())
+    key = ["source", "numbering"]
+    rows = linked.with_columns(_NUMBERING).join(first_call, on=key, how="left")
+    missing = ~pl.col("linked") & ~_migrations(rows["name"])
     carried = ~pl.col("linked") & (pl.col("correlation") < pl.col("first"))
     sums = rows.select(
         total=pl.col("dur_ns").sum(),
-        unlinked=pl.col("dur_ns").filter(~pl.col("linked")).sum(),
+        unlinked=pl.col("dur_ns").filter(missing).sum(),
         carried=pl.col("dur_ns").filter(carried).sum(),
         graph=pl.col("dur_ns").filter(pl.col("graph") | pl.col("graph_node").is_not_null()).sum(),
     ).row(0, named=True)
@@ -103,37 +139,47 @@ def measure_linking(linked: pl.DataFrame, calls: pl.DataFrame) -> Linking:
     return Linking(sums["total"], unlinked, sums["carried"], sums["graph"])
 
 
+def _migrations(names: pl.Series) -> pl.Expr:
+    """Whether a record is a migration of unified memory."""
+    found = [name for name in names.unique().cast(pl.String) if name.startswith(MIGRATION)]
+    return pl.col("name").cast(pl.String).is_in(found) if found else pl.lit(value=False)
+
+
 def lost_records(linked: pl.DataFrame, calls: pl.DataFrame) -> dict[int, int]:
     """By source, kernel launches in the file that no device record answers.
 
     Copies and sets of no bytes leave no record, and launches after the last recorded activity may not have
-    run yet: only kernel launches whose correlation is below the highest one seen on the device count.
+    run yet: only kernel launches whose correlation is below the highest one seen on the process's devices count.
     """
     seen = linked.filter(pl.col("correlation").is_not_null()).select("source", "correlation").unique()
-    highest = seen.group_by("source").agg(last=pl.col("correlation").max())
+    highest = seen.group_by("source", _NUMBERING).agg(last=pl.col("correlation").max())
     missing = calls.filter(pl.col("kernel")).join(seen, on=["source", "correlation"], how="anti")
-    lost = missing.join(highest, on="source").filter(pl.col("correlation") < pl.col("last"))
+    numbered = missing.with_columns(_NUMBERING).join(highest, on=["source", "numbering"])
+    lost = numbered.filter(pl.col("correlation") < pl.col("last"))
     return dict(lost.group_by("source").len().sort("source").iter_rows())
 
 
 def outside_ns(busy: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Per source: busy device time before and after its window (spans: subject, source, start_ns, end_ns)."""
+    """Per device: subject, and its busy time before and after its window (spans: subject, start_ns, end_ns)."""
     whole = spans.join(intervals.union(busy, by=["subject"]), on="subject", how="left", suffix="_busy")
     before = pl.min_horizontal("end_ns_busy", "start_ns") - pl.col("start_ns_busy")
     after = pl.col("end_ns_busy") - pl.max_horizontal("start_ns_busy", "end_ns")
-    return whole.group_by("source").agg(before_ns=before.clip(0).sum(), after_ns=after.clip(0).sum())
+    return whole.group_by("subject").agg(before_ns=before.clip(0).sum(), after_ns=after.clip(0).sum())
 
 
 def overhead_ns(dataset: Dataset, windows: pl.DataFrame) -> int:
-    """Summed length of the profiler's own overhead rows inside the windows."""
+    """The length of the profiler's own overhead inside the windows (`Windows.by_source`), of each process apart."""
+    apart = windows.filter(pl.col("process").is_not_null())["source"].unique()
+    process = pl.when(pl.col("source").is_in(apart.implode())).then("process")
     rows = (
         dataset.scan("host_events")
         .filter((pl.col("kind") == "overhead") & pl.col("dur_ns").is_not_null())
-        .select("source", "start_ns", end_ns=pl.col("start_ns") + pl.col("dur_ns"))
+        .filter(~pl.col("name").str.contains(LOADING))
+        .select("source", process, "start_ns", end_ns=pl.col("start_ns") + pl.col("dur_ns"))
         .collect()
     )
-    inside = intervals.clip(rows, windows.select("source", "start_ns", "end_ns"), ["source"])
-    return int(intervals.total(inside, ["source"])["length_ns"].sum())
+    inside = intervals.clip(rows, windows.select(*OWNER, "start_ns", "end_ns"), OWNER)
+    return int(intervals.total(inside, OWNER)["length_ns"].sum())
 
 
 def grade(

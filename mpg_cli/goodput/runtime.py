@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from mpg_cli.goodput import intervals, ledger
+from mpg_cli.goodput.windows import OWNER
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.activity import Activity
@@ -85,20 +86,24 @@ def claims(busy: pl.DataFrame, communication: pl.DataFrame) -> pl.DataFrame:
 
 
 def listed_steps(steps: pl.DataFrame, subjects: pl.DataFrame) -> pl.DataFrame:
-    """The first of `steps` that make at most MAX_STEP_ROWS rows, one for each device, and one step in any case."""
-    devices = subjects.group_by("source").agg(devices=pl.len().cast(pl.Int64))
-    counted = steps.join(devices, on="source", maintain_order="left")
+    """The first of `steps` that make at most MAX_STEP_ROWS rows, one for each device, and one step in any case.
+
+    subjects: source, process; one row per device.
+    """
+    devices = subjects.group_by(OWNER).agg(devices=pl.len().cast(pl.Int64))
+    counted = steps.join(devices, on=OWNER, nulls_equal=True, maintain_order="left")
     before = pl.col("devices").cum_sum() - pl.col("devices")
     return counted.filter((before == 0) | (before + pl.col("devices") <= MAX_STEP_ROWS)).drop("devices")
 
 
 def idle_steps(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """By source with devices: how many steps it has (total), and in how many no device did anything (idle)."""
-    owners = activity.subjects.select("subject", "source")
-    merged = intervals.union(busy.join(owners, on="subject"), by=["source"]).rename({"source": "subject"})
-    spans = steps.join(owners, on="source", how="semi").rename({"source": "subject"})
+    """By source with devices: how many steps it has (total), and in how many their devices did nothing (idle)."""
+    owners = activity.subjects.select(OWNER).unique().sort(OWNER).with_row_index("owner")
+    devices = activity.subjects.select("subject", *OWNER).join(owners, on=OWNER, nulls_equal=True)
+    merged = intervals.union(busy.join(devices, on="subject"), by=["owner"]).rename({"owner": "subject"})
+    spans = steps.join(owners, on=OWNER, nulls_equal=True).rename({"owner": "subject"})
     idle = (pl.col("covered") == 0).sum()
-    counts = _measure(spans, merged, "covered").group_by(source="subject").agg(total=pl.len(), idle=idle)
+    counts = _measure(spans, merged, "covered").group_by("source").agg(total=pl.len(), idle=idle)
     return counts.sort("source")
 
 
@@ -107,7 +112,8 @@ def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) ->
 
     Steps may overlap (nested ranges), so each is measured alone, with running totals of the nested unions.
     """
-    spans = steps.with_row_index("_step").join(activity.subjects.select("subject", "source"), on="source")
+    devices = activity.subjects.select("subject", *OWNER)
+    spans = steps.with_row_index("_step").join(devices, on=OWNER, nulls_equal=True)
     for depth in range(1, len(ACTIVITIES) + 1):
         covered = intervals.union(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
         spans = _measure(spans, covered, f"_{depth}")

@@ -9,6 +9,7 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import overlaps
+from mpg_cli.goodput.windows import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +35,15 @@ class Spread:
 
 
 def by_cause(segments: pl.DataFrame, steps: pl.DataFrame, subjects: pl.DataFrame) -> pl.DataFrame:
-    """One row per step, device of its source and cause: row (number of the step), subject, source, device, step, name,
+    """One row per step, device of its process and cause: row (number of the step), subject, source, device, step, name,
     wall_ns, cause, chip_ns.
 
     segments: subject, start_ns, end_ns, cause, disjoint within a subject; steps: as in windows.Windows, which may
-    overlap or nest; subjects: subject, source, device. The chip_ns of a step on a device sum to wall_ns exactly; every
-    cause of the segments has a row, be it 0, and what lies outside all segments is OUTSIDE.
+    overlap or nest; subjects: subject, source, process, device. The chip_ns of a step on a device sum to wall_ns
+    exactly; every cause of the segments has a row, be it 0, and what lies outside all segments is OUTSIDE.
     """
-    spans = steps.with_row_index("row").join(
-        subjects.select("subject", "source", "device"), on="source", maintain_order="left"
-    )
+    devices = subjects.select("subject", *OWNER, "device")
+    spans = steps.with_row_index("row").join(devices, on=OWNER, nulls_equal=True, maintain_order="left")
     spans = spans.with_columns(wall_ns=col.end_ns - col.start_ns)
     inside = _measured(segments, spans)
     known = inside.group_by("row", "subject").agg(known_ns=col.chip_ns.sum())

@@ -29,12 +29,14 @@ _MEMORY_SHARE = (0.88, 1.03)
 class Found:
     """The answer of a lookup: `reason` says why it is that chip, or why it is none.
 
-    `by` is "name", "name and properties", "properties", or "" where there is no chip.
+    `by` is "name", "name and properties", "properties", or "" where there is no chip; `part`: the device is a part of
+    a chip, such as a MIG instance, so that what is stated of the chip does not hold for it.
     """
 
     chip: Chip | None
     reason: str
     by: str = ""
+    part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Catalogue:
             vendor = self.generic.get(key)
             possible = [chip for chip in self.chips if vendor in (None, chip.vendor)]
             return _unnamed(possible, seen)
+        if re.search(r"\bmig\b", key):
+            return Found(None, "a MIG instance is a part of a chip, and its peak is not known", part=True)
         return Found(None, self._unknown(name or ""))
 
     def find(
@@ -128,8 +132,6 @@ class Catalogue:
         )
 
     def _unknown(self, name: str) -> str:
-        if re.search(r"\bmig\b", name_key(name)):
-            return "a MIG instance is a part of a chip, and its peak is not known"
         family = self.family(name)
         shown = repr(name[:80])
         return f"{shown} may be {_either(family)}" if family else f"{shown} is not in the catalogue"
@@ -181,7 +183,7 @@ def _whole(chip: Chip, seen: _Properties) -> Found:
         reason = (
             f"{seen.units} of the {chip.units} units of {chip.name}: a partition, and its peak is not known"
         )
-        return Found(None, reason)
+        return Found(None, reason, part=True)
     return Found(chip, "by its name", "name")
 
 
@@ -197,7 +199,8 @@ def _by_properties(chips: Iterable[Chip], seen: _Properties, by: str) -> Found:
         return Found(fitting[0], f"by {seen}", by)
     if fitting:
         return Found(None, f"{seen}: may be {_either(_unique(chip.name for chip in fitting))}")
-    return Found(None, f"no chip in the catalogue has {seen}")
+    part = any(seen.are_a_part_of(chip) for chip in chips)
+    return Found(None, f"no chip in the catalogue has {seen}", part=part)
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -43,6 +43,13 @@ def operands(dims: str, dtypes: str) -> str:
     return " ".join(part for part in (shapes, _types([kind for _, kind in found])) if part)
 
 
+def launch(dims: str, dtypes: str) -> str:
+    """`64×1×1 · 256×1×1 bf16` of a kernel's grid and block as a JSON list, and the list of its type."""
+    shapes = [_times(shape, 1) for shape, _ in _tensors(_list(dims) or [], [])]
+    types = _types([_short(kind) for kind in _list(dtypes) or []])
+    return " ".join(part for part in (" · ".join(shapes[:_MOST_OPERANDS]), types) if part)
+
+
 def _list(text: str) -> list[object] | None:
     if len(text) > _LONGEST:
         return None

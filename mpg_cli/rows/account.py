@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from mpg_cli.goodput import ledger
     from mpg_cli.goodput.activity import Activity
-    from mpg_cli.goodput.windows import Windows
 
 
 def source_rows(loaded: Activity) -> tuple[model.Source, ...]:
@@ -60,12 +59,16 @@ def step_rows(
 
 
 def window_rows(
-    windows: Windows, spans: pl.DataFrame, outside: pl.DataFrame, paths: Mapping[int, str]
+    spans: pl.DataFrame, outside: pl.DataFrame, paths: Mapping[int, str]
 ) -> tuple[model.Window, ...]:
-    """The window of every source, with the device activity outside it (`quality.outside_ns`)."""
-    chips = spans.group_by("source").agg(chips=pl.len())
-    rows = windows.by_source.join(chips, on="source").join(outside, on="source").sort("source")
-    names = ("basis", "start_ns", "end_ns", "chips", "steps", "before_ns", "after_ns")
+    """The windows of every source: one, or as many as its processes have different ones.
+
+    spans: of `Windows.of`; outside: the device activity outside them (`quality.outside_ns`).
+    """
+    key = ["source", "start_ns", "end_ns", "basis", "steps"]
+    sums = pl.col("before_ns", "after_ns").sum()
+    rows = spans.join(outside, on="subject").group_by(key).agg(sums, chips=pl.len()).sort(key)
+    names = (*key[1:], "chips", "before_ns", "after_ns")
     return tuple(
         model.Window(source=paths[row["source"]], **{name: row[name] for name in names})
         for row in rows.iter_rows(named=True)

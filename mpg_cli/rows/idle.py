@@ -1,4 +1,4 @@
-"""Idle time by what the host was doing, as rows of the report."""
+"""Idle time by what caused it, as rows of the report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def hotspot_rows(
 ) -> tuple[Hotspot, ...]:
     """Idle segments (subject, source, start_ns, end_ns, cause, evidence) grouped by cause and what the host did.
 
-    Most time first: EACH of every cause and MOST in all. Events are those with the most idle time of their group.
+    Most time first: EACH of every cause and MOST in all. Events are those with the most idle time of their group; where
+    it is the call that ended the gap, that time was not spent in it: it has no dur_ns.
     """
     by = ["cause", "label", "frame"]
     events = _labelled(_by_event(segments, evidence))
@@ -68,9 +69,10 @@ def _by_event(segments: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labelled(events: pl.DataFrame) -> pl.DataFrame:
-    """`events` with label and frame as texts."""
+    """`events` with label and frame as texts, and event_ns only of events in which the time was spent."""
     texts = events.cast({pl.Categorical: pl.String})
     bare = col.cause.replace_strict(ON_DEVICE, default=NO_TRACE, return_dtype=pl.String)
+    texts = texts.with_columns(event_ns=pl.when(~col.before).then("event_ns"))
     own = col.frame.eq_missing(col.label)  # a frame that is the event itself says nothing more
     named = texts.with_columns(label=_label().fill_null(bare))
     placed = named.with_columns(frame=pl.when(~own).then("frame"))

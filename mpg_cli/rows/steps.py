@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mpg_cli.goodput.dashboard import Dashboard
     from mpg_cli.goodput.ledger import Rolled
 
-MOST = 200  # rows of one breakdown in the report
+MOST = 10_000  # rows of one breakdown in the report
 
 
 def step_ledgers(
@@ -93,7 +93,7 @@ def dashboard(found: Dashboard) -> model.Dashboard:
 
 
 def breakdown_rows(by: str, rows: pl.DataFrame) -> tuple[model.Breakdown, ...]:
-    """The first rows of `breakdown.break_down`."""
+    """The first MOST rows of `breakdown.break_down`; of more keys the others are not in the report."""
     return tuple(model.Breakdown(by=by, **row) for row in rows.head(MOST).iter_rows(named=True))
 
 

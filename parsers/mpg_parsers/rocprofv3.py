@@ -14,6 +14,7 @@ from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.kineto.metadata import node
 from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.kineto.rows import extent
+from mpg_parsers.launches import in_file
 from mpg_parsers.nsight.steps import Steps
 from mpg_parsers.rocprof import frames
 from mpg_parsers.rocprof.records import Call, Copy, Document, Kernel, Process
@@ -103,6 +104,13 @@ def _damaged(path: str, error: Exception, cut: str | None) -> InputError:
     return InputError("corrupt_input", path, f"not rocprofv3's JSON: {error}"[:400], hint=hint)
 
 
+def _launched(rows: pl.DataFrame, number: int | None) -> pl.DataFrame:
+    """`rows` with correlation ids that are unique in the file."""
+    if number is None:
+        return rows
+    return rows.with_columns(correlation=in_file(pl.lit(number, pl.Int64), pl.col("correlation")))
+
+
 @dataclass
 class _Reading:
     """What is gathered over the processes of a file."""
@@ -112,23 +120,25 @@ class _Reading:
     span: tuple[int, int] | None = None
     events: int = 0
     steps: Steps = field(default_factory=Steps)
-    working: set[int] = field(default_factory=set)
+    working: set[int | None] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def process(self, process: Process, clean: Callable[[str], str], number: int | None) -> Iterator[Batch]:
-        """Batches of one process; `number` stands in the column process of its device work."""
+        """Batches of one process; `number`, null if it is the only one, stands in `process` of its device work."""
         namer = frames.Namer(process, clean)
         used: set[int] = set()
         for rows in self._device_rows(process, namer):
             used.update(rows["device"].unique())
-            yield "device_ops", DEVICE_OPS.conform(rows.with_columns(process=pl.lit(number, pl.Int64)))
+            placed = _launched(rows, number).with_columns(process=pl.lit(number, pl.Int64))
+            yield "device_ops", DEVICE_OPS.conform(placed)
         for rows in self._host_rows(process, namer):
-            host = HOST_EVENTS.conform(rows.with_columns(process=pl.lit(process.metadata.pid, pl.Int64)))
+            placed = _launched(rows, number).with_columns(process=pl.lit(process.metadata.pid, pl.Int64))
+            host = HOST_EVENTS.conform(placed)
             yield "host_events", host
             self.steps.take(host.filter(pl.col("kind") == "annotation"))
         self.devices += frames.device_rows(process, dict.fromkeys(used, number))
         if used:
-            self.working.add(process.metadata.pid)
+            self.working.add(number)
 
     def _device_rows(self, process: Process, namer: frames.Namer) -> Iterator[pl.DataFrame]:
         kernels = [

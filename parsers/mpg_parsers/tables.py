@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
 # os: a call into the operating system's libraries (ioctl, poll, ...), evidence like a Python frame
@@ -137,7 +137,13 @@ DEVICE_OPS = Table(
         Column("dur_ns", "int64", "duration, >= 0", "ns"),
         Column("kind", "string", "what ran", values=DEVICE_KINDS),
         Column("name", "string", "kernel or copy name"),
-        Column("correlation", "int64", "joins the launch call in host_events", null="not recorded"),
+        Column(
+            "correlation",
+            "int64",
+            "joins the launch call in host_events; unique in the file: where it has several processes, which count "
+            "their own, (process << 32) | id",
+            null="not recorded",
+        ),
         Column(
             "external_id", "int64", "joins the operator in host_events", null="no operator, or not recorded"
         ),
@@ -192,7 +198,7 @@ HOST_EVENTS = Table(
         Column(
             "name", "string", "operator, runtime call, frame or range; directories of private paths removed"
         ),
-        Column("correlation", "int64", "joins device_ops", null="not a launch"),
+        Column("correlation", "int64", "joins device_ops, as there", null="not a launch"),
         Column("external_id", "int64", "operator id", null="none"),
         Column("sequence", "int64", "autograd sequence number, joins forward to backward", null="none"),
         Column("forward_thread", "int64", "thread that ran the forward operator", null="none"),
@@ -214,6 +220,7 @@ STEPS = Table(
     "one training or inference step, on the host clock",
     (
         SOURCE,
+        Column("process", "int64", "process whose devices it concerns", null="one process per file"),
         Column("step", "int64", "number of the step", null="the range has a name without a number"),
         Column("name", "string", "name of the range, e.g. ProfilerStep#12"),
         Column("start_ns", "int64", "start", "ns"),

@@ -73,7 +73,7 @@ def kinds_in_code(function: str, within: str = "") -> Iterator[str]:
 
 def warnings_in_code() -> set[str]:
     """The kinds of all notices; what is an error of a single source is a notice beside other sources."""
-    return {*kinds_in_code("Notice"), *kinds_in_code("InputError", "mpg_cli/analysis.py")}
+    return {*kinds_in_code("Notice"), *kinds_in_code("InputError", "mpg_cli/silent.py")}
 
 
 def test_every_warning_is_explained() -> None:
@@ -140,13 +140,13 @@ def test_the_settings_shown_are_all_there_are(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     for _, variable in KEYS.values():
         monkeypatch.delenv(variable, raising=False)
-    loaded = config.load(None, {})
+    loaded = config.load(tmp_path / "mpg.toml", {})
     assert loaded.name_rules
     assert IdleRules.load(loaded.idle_rules).ranges[0].id == loaded.idle_rules[0]["id"]
     assert Models.load(loaded.models).declared
     assert hardware.load(loaded.chips).chips[0].name == loaded.chips[0]["name"]
     shown_as_examples = {
-        "step_regex": None, "cache_dir": None, "chip": None, "useful_tokens": None, "flops_per_step": None,
+        "step_regex": None, "nsys": None, "cache_dir": None, "chip": None, "useful_tokens": None, "flops_per_step": None,
         "price": None, "job_chips": None, "by": (),
         "name_rules": (), "idle_rules": (), "models": (), "chips": (),
     }  # fmt: skip

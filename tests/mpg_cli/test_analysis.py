@@ -227,6 +227,21 @@ def messages(report: model.Report, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
+    ("form", "hint"),
+    [
+        ("pytorch", "ProfilerActivity"),
+        ("nsight-systems", "nsys profile --trace=cuda"),
+        ("rocprofv3", "rocprofv3 --kernel-trace"),
+        ("nsight-compute", "together with a trace"),
+    ],
+)
+def test_what_to_record_depends_on_the_profiler(form: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        analyze(dataset(source(events=[host(0, 5, "a")], format=form)), AnalysisOptions())
+    assert (caught.value.kind, hint in caught.value.hint) == ("no_device_activity", True)
+
+
+@pytest.mark.parametrize(
     ("events", "kind", "words"),
     [
         ([host(0, 5, "aten::mm", "op")], "no_device_activity", "no device activity"),

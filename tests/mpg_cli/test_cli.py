@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from mpg_cli import commands
+from mpg_parsers.registry import parsers
 from tests.mpg_cli.running import ROOT, Result, analyze, kernel, mpg, trace
 
 HAS_FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
@@ -184,10 +185,18 @@ def test_formats_of_a_file(tmp_path: Path, file: Path) -> None:
     (tmp_path / "x.txt").write_text("hello")
     (tmp_path / ".hidden").write_text("")
     lines = mpg("formats", tmp_path).out.splitlines()
-    assert lines[0] == f"{file}: pytorch: yes"
-    assert lines[1].startswith(f"{tmp_path}/x.txt: pytorch: no: ")
-    assert "skipped: hidden files" in lines[2]
-    assert "pytorch" in mpg("formats").out
+    assert f"{file}: pytorch: yes" in lines
+    assert f"{tmp_path}/x.txt: pytorch: no: " in "\n".join(lines)
+    assert len(lines) == 2 * len(parsers()) + 1
+    assert "skipped: hidden files" in lines[-1]
+    listed = mpg("formats").out.splitlines()
+    assert {line.split()[0] for line in listed} >= {
+        "pytorch",
+        "nsight-systems",
+        "nsight-compute",
+        "rocprofv3",
+    }
+    assert {line[:16].strip() for line in listed} == {parser.name for parser in parsers()}  # they line up
 
 
 def test_schema_of_tables_and_report() -> None:
@@ -281,7 +290,7 @@ def test_a_hostile_name_in_an_error_stays_on_its_line(tmp_path: Path, name: byte
         assert len(found.err.splitlines()) == 2
     Path(path).write_text("rubbish")
     assert len(mpg("analyze", path, encoding=encoding).err.splitlines()) == 2
-    assert len(mpg("formats", path, encoding=encoding).out.splitlines()) == 1
+    assert len(mpg("formats", path, encoding=encoding).out.splitlines()) == len(parsers())
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -134,6 +134,27 @@ def test_every_setting() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("nsys", "nsys"),
+        ("tools/nsys", "ci/tools/nsys"),
+        ("../nsys", "ci/../nsys"),
+        ("/opt/nsys", "/opt/nsys"),
+    ],
+)
+def test_the_program_is_found_from_the_folder_of_a_named_file(written: str, expected: str) -> None:
+    assert settings(write("ci/mpg.toml", f'[analyze]\nnsys = "{written}"')).nsys == expected
+
+
+@pytest.mark.parametrize(("name", "section"), [("mpg.toml", ""), ("pyproject.toml", "tool.mpg.")])
+def test_a_folder_does_not_say_which_program_is_run(name: str, section: str) -> None:
+    assert "analyze.nsys: a program is run only if" in refused(f'[{section}analyze]\nnsys = "nsys"', name)
+    assert "expected a text, got 3" in refused(f"[{section}analyze]\nnsys = 3", name)
+    Path(name).unlink()
+    assert settings(nsys="./nsys").nsys == "./nsys"
+
+
 def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "window": "all",
@@ -144,6 +165,7 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         "cache_dir": "here",
         "cache_limit": "1KiB",
         "jobs": "2",
+        "nsys": "nsys-2026",
         "chip": "H200",
         "pg_basis": "achievable",
         "useful_tokens": "0.5",

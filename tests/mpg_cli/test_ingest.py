@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from fixtures.nsight.writer import Exporter, write_sqlite
 from mpg_cli import ingest as ingesting
 from mpg_cli.ingest import IngestOptions, ingest
 from mpg_cli.sources import rank_from_name
 from mpg_parsers.errors import InputError
-from tests.mpg_cli.running import Result, analyze, event, kernel, mpg, trace
+from tests.mpg_cli.running import ROOT, Result, analyze, event, kernel, mpg, trace
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +86,98 @@ def test_a_named_trace_that_is_damaged_is_an_error_even_beside_others(
     found = analyze(good, bad)
     assert found.status == 3
     assert found.err.startswith(f"error[{kind}]: {bad}")
+
+
+def export(path: Path, *kernels: int) -> Path:
+    """An export of Nsight Systems with a call, and kernels of these durations."""
+    made = Exporter()
+    made.call(0, 5, "cudaMalloc_v3020", 1)
+    for number, dur in enumerate(kernels):
+        made.kernel(1000 * number, 1000 * number + dur, "gemm(int)", correlationId=number + 2)
+    write_sqlite(path, made.rows())
+    return path
+
+
+def notices(result: Result, kind: str) -> list[tuple[str, str]]:
+    found = [w for w in result.report["warnings"] if w["kind"] == kind]
+    return [(Path(w["source"]).name, w["message"]) for w in found]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_report_of_the_host_alone_beside_others(tmp_path: Path, *, named: bool) -> None:
+    good, silent = export(tmp_path / "good.sqlite", 100), export(tmp_path / "silent.sqlite")
+    found = analyze(good, silent) if named else analyze(tmp_path)
+    ((name, message),) = notices(found, "no_device_activity")
+    assert name == "silent.sqlite"
+    assert message.startswith("no device activity in the report: no table CUPTI_ACTIVITY_KIND_KERNEL")
+    assert message.endswith("; this file is in no figure")
+    assert [Path(s["path"]).name for s in found.report["sources"]] == ["good.sqlite"]
+    assert analyze(tmp_path, "--strict").err.startswith(f"error[no_device_activity]: {silent}: ")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_report_of_the_host_alone(tmp_path: Path, *, named: bool) -> None:
+    silent = export(tmp_path / "silent.sqlite")
+    write(tmp_path, "notes.txt", "hello")
+    found = analyze(silent if named else tmp_path)
+    assert (found.status, found.out) == (3, "")
+    assert found.err.startswith(
+        f"error[no_device_activity]: {silent}: no device activity in the report: no table"
+    )
+
+
+REPORT = b"NVIDIA Tegra Profiler Report 2024@6@2@225-".ljust(200, b"\0")
+
+
+def test_a_report_whose_export_is_beside_it_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    export(tmp_path / "rank.0.sqlite", 100)
+    (tmp_path / "rank.0.nsys-rep").write_bytes(REPORT)
+    message = "its export rank.0.sqlite is read in its place (skipped)"
+    assert skipped(analyze(tmp_path)) == [("rank.0.nsys-rep", message)]
+    (tmp_path / "rank.1.nsys-rep").write_bytes(REPORT)
+    found = analyze(tmp_path)
+    assert found.err.startswith(f"error[needs_export]: {tmp_path}/rank.1.nsys-rep: ")
+
+
+def test_a_profile_of_kernels_that_cannot_be_read_is_no_loss_of_time(tmp_path: Path) -> None:
+    export(tmp_path / "a.sqlite", 100)
+    profile = tmp_path / "a.ncu-rep"
+    profile.write_bytes(b"NVR\0" + bytes(60))
+    try:
+        import ncu_report  # noqa: F401
+    except ImportError:
+        ((name, message),) = skipped(analyze(tmp_path))
+        assert (name, "needs NVIDIA's reader" in message) == ("a.ncu-rep", True)
+        assert analyze(tmp_path / "a.sqlite", profile).err.startswith(f"error[needs_export]: {profile}: ")
+
+
+def test_a_profile_of_kernels_alone_has_no_timeline(tmp_path: Path) -> None:
+    profile = ROOT / "fixtures/ncu/two_kernels.raw.csv"
+    alone = analyze(profile)
+    assert (alone.status, alone.out) == (3, "")
+    assert alone.err.startswith(
+        f"error[no_device_activity]: {profile}: a profile of single kernels, without a timeline"
+    )
+    assert "give it together with a trace" in alone.err
+    assert notices(analyze(profile, write(tmp_path, "a.json")), "no_device_activity") == []
+
+
+def test_the_nsys_that_is_named_exports_reports(tmp_path: Path) -> None:
+    made = export(tmp_path / "made", 100)
+    (tmp_path / "in").mkdir()
+    report = tmp_path / "in/a.nsys-rep"
+    report.write_bytes(REPORT)
+    tool = tmp_path / "nsys"
+    tool.write_text(f"""#!/bin/sh
+[ "$1" = --version ] && echo "NVIDIA Nsight Systems version 2026.1.1-1v0" || cp {made} "$7"
+""")
+    tool.chmod(0o755)
+    assert analyze(report, "--nsys", tool).report["devices"][0]["busy_ns"] == 100
+    assert mpg("ingest", report, "--nsys", tool, "-o", tmp_path / "out").status == 0
+    assert "there is no program nowhere" in analyze(report, "--nsys", "nowhere").err
 
 
 def test_a_folder_of_rubbish(tmp_path: Path) -> None:

@@ -240,12 +240,32 @@ def test_steps_by_name(tmp_path: Path) -> None:
     ]
 
 
+def test_steps_of_several_processes(tmp_path: Path) -> None:
+    """Process 44 has no device work."""
+    work = {
+        "kernel_dispatch": [kernel(1, 2)],
+        "messages": {1: "step 1"},
+        "marker_api": [call(10, 19, 2, 0, 1)],
+    }
+    idle = work | {"kernel_dispatch": []}
+    alone = parsed(tmp_path, process(42, **work))
+    assert alone["steps"].select("process", "name").rows() == [(None, "step 1")]
+    several = parsed(tmp_path, process(42, **work), process(43, **work), process(44, **idle))
+    assert several["steps"].select("process", "name").rows() == [(42, "step 1"), (43, "step 1")]
+    neither = parsed(tmp_path, process(42, kernel_dispatch=[kernel(1, 2)]), process(44, **idle))
+    assert (neither["steps"].height, notices(neither)) == (0, [("steps_elsewhere", 1)])
+
+
 def test_two_processes(tmp_path: Path) -> None:
     """Their correlation ids are the same; so is the GPU."""
     work = {"kernel_dispatch": [kernel(1, 2)], "hip_api": [call(1, 2, 1, 0, 11)]}
     found = parsed(tmp_path, process(42, **work), process(43, **work))
-    assert found["device_ops"].select("process", "device", "correlation").rows() == [(42, 2, 11), (43, 2, 11)]
-    assert found["host_events"]["process"].to_list() == [42, 43]
+    assert found["device_ops"].select("process", "device", "correlation").rows() == [
+        (process, 2, (process << 32) + 11) for process in (42, 43)
+    ]
+    assert found["host_events"].select("process", "correlation").rows() == [
+        (process, (process << 32) + 11) for process in (42, 43)
+    ]
     assert found["devices"].select("process", "device").rows() == [(42, 2), (43, 2)]
 
 

@@ -10,9 +10,10 @@ from polars import col
 
 from mpg_cli.findings import text
 from mpg_cli.findings.facts import HOST, Found, longest
-from mpg_cli.findings.waits import Blame, blame, certain, waited_ns
+from mpg_cli.findings.waits import Blame, blame, certain
 from mpg_cli.goodput import intervals
 from mpg_cli.goodput.taxonomy import load_taxonomy
+from mpg_cli.goodput.windows import OWNER
 from mpg_cli.report.model import Evidence
 from mpg_cli.report.units import duration, percent
 
@@ -58,7 +59,7 @@ def straggler(facts: Facts) -> Iterator[Found]:
     """A rank that arrives last for a reason other than its input, which has a rule of its own."""
     for rank in sorted({c.last_rank for c in facts.collectives if certain(c)}):
         guilt = blame(facts, lambda c, rank=rank: c.last_rank == rank and c.reason != "input")  # type: ignore[misc]
-        if guilt.waited_ns:
+        if guilt.saved_ns:
             yield _late(facts, rank, guilt)
 
 
@@ -68,9 +69,13 @@ def _late(facts: Facts, rank: int, guilt: Blame) -> Found:
     why = WHY.get(reason, "for several reasons")
     rows = [
         Evidence(
-            f"last in {len(guilt.collectives)} of {text.plural(len(facts.collectives), 'collective')}: the others "
-            f"waited {duration(guilt.waited_ns)} of chip-time there (communication_wait in the ledger), and "
-            f"{duration(own)} of its own time made it late"
+            f"{_counted(facts, rank, guilt)}: the others waited {duration(guilt.waited_ns)} of chip-time there "
+            "(communication_wait in the ledger)"
+        ),
+        Evidence(
+            f"the rank before it comes {text.margins(guilt)} earlier: fixing it alone saves the others at most "
+            f"{duration(guilt.saved_ns)} of that, and itself {duration(own)} of its lateness (no more than that "
+            "margin, nor than the ledger has)"
         ),
         _reasons(guilt),
         *_worst(facts, guilt),
@@ -80,27 +85,40 @@ def _late(facts: Facts, rank: int, guilt: Blame) -> Found:
     fixes = load_taxonomy().cause("communication_wait").fixes
     if reason == "host":
         fixes = (*load_taxonomy().cause("host_code").fixes, fixes[-1])
-    chip_ns = guilt.waited_ns + own
+    chip_ns = guilt.saved_ns + own
     return Found("straggler", "communication_wait", title, chip_ns, f"rank {rank}", tuple(rows), fixes)
 
 
-def _own_excess(facts: Facts, rank: int, guilt: Blame, reason: str) -> int:
-    """What the late rank spent beyond the median of the others.
+def _counted(facts: Facts, rank: int, guilt: Blame) -> str:
+    """In how many collectives the rank was last, of those that have a last rank."""
+    clear, whole = sum(map(certain, facts.collectives)), len(facts.collectives)
+    said = f"last in {len(guilt.collectives)} of {text.plural(whole, 'collective')}"
+    if clear < whole:
+        said = (
+            f"last in {len(guilt.collectives)} of the {text.plural(clear, 'collective')} with a clear order "
+            f"({whole} in all)"
+        )
+    starved = sum(certain(c) and c.last_rank == rank and c.reason == "input" for c in facts.collectives)
+    return f"{said}, not counting {starved} for want of input" if starved else said
 
-    At most its lateness, which is the longest wait for it, and what the ledger has there.
+
+def _own_excess(facts: Facts, rank: int, guilt: Blame, reason: str) -> int:
+    """What of the late rank's time beyond the median of the others would go if it came as early as the rank before it.
+
+    At most what the ledger has there.
     """
-    late = (min(c.late_ns, max(c.wait_ns.values())) for c in guilt.collectives if c.reason == reason)
+    late = (min(c.late_ns, c.margin_ns) for c in guilt.collectives if c.reason == reason)
     return min(sum(late), facts.of_rank(rank, *OF_REASON[reason]))
 
 
 def _main_reason(facts: Facts, guilt: Blame) -> str:
-    """The reason behind most of the waiting; "" where none has more than half."""
-    waits = facts.waits
-    for reason in WHY:
-        part = tuple(c for c in guilt.collectives if c.reason == reason)
-        if waited_ns(waits, part) * 2 > guilt.waited_ns:
-            return reason
-    return ""
+    """The reason of most of the lateness; "" where none has more than half, unknown where most waits have no reason."""
+    nameless = blame(facts, lambda c: c in guilt.collectives and c.reason == "unknown")
+    if nameless.waited_ns * 2 > guilt.waited_ns:
+        return "unknown"
+    total = sum(c.late_ns for c in guilt.collectives)
+    late = {reason: sum(c.late_ns for c in guilt.collectives if c.reason == reason) for reason in WHY}
+    return next((reason for reason, ns in late.items() if ns * 2 > total), "")
 
 
 def _reasons(guilt: Blame) -> Evidence:
@@ -112,54 +130,66 @@ def _reasons(guilt: Blame) -> Evidence:
 
 
 def _worst(facts: Facts, guilt: Blame) -> tuple[Evidence, ...]:
-    """The longest exposed wait for this rank, where the one who waited shows it."""
-    mine = facts.waits.filter(col("index").is_in([c.index for c in guilt.collectives]))
-    top = longest(mine.with_columns(length_ns=col("end_ns") - col("start_ns")))
-    records = facts.communication.select("subject", "index", "kernel", at_ns="start_ns", to_ns="end_ns")
-    records = records.unique(["subject", "index"], keep="first", maintain_order=True)
-    rows = top.join(records, on=["subject", "index"]).join(facts.subjects, on="subject")
+    """The longest exposed wait of one rank in one collective, where that rank shows it."""
+    pieces = intervals.total(guilt.waits, ["subject", "index"])
+    records = facts.communication.group_by("subject", "index", maintain_order=True).agg(
+        col("kernel").first(), start_ns=col("start_ns").min(), to_ns=col("end_ns").max()
+    )
+    rows = longest(pieces.join(records, on=["subject", "index"])).join(facts.subjects, on="subject")
+    whole = {c.index: c.wait_ns for c in guilt.collectives}
     return tuple(
         Evidence(
-            f"longest wait: {duration(row['length_ns'])}{facts.on(row['source'])} in collective "
-            f"{row['index']}{facts.in_step(row['source'], row['start_ns'])}",
+            f"longest wait: {_exposure(row['length_ns'], whole[row['index']][str(row['rank'])])}"
+            f"{facts.on(row['source'])} in collective {row['index']}{facts.in_step(row['source'], row['start_ns'])}",
             facts.paths[row["source"]],
             row["kernel"],
             None,
-            row["at_ns"],
-            row["to_ns"] - row["at_ns"],
+            row["start_ns"],
+            row["to_ns"] - row["start_ns"],
         )
         for row in rows.iter_rows(named=True)
     )
 
 
+def _exposure(exposed: int, whole: int) -> str:
+    """The whole of a wait and how much of it is exposed."""
+    return f"{duration(whole)} ({'all' if exposed == whole else duration(exposed)} of it exposed)"
+
+
 def _at_fault(facts: Facts, rank: int, reason: str) -> tuple[Evidence, ...]:
-    """What the host of the late rank did while its device was idle."""
+    """What the host of the late rank did in most of the time that its device was idle."""
     if reason != "host":
         return ()
-    spots = [spot for spot in facts.hotspots if spot.rank == rank and spot.cause in HOST]
+    spots = [spot for spot in facts.rank_hotspots(rank) if spot.cause in HOST]
     top = sorted(spots, key=lambda spot: (-spot.chip_ns, spot.name))[:1]
-    return tuple(text.hotspot(spot) for spot in top)
+    return tuple(text.hotspot(spot, f" of idle time on rank {rank}") for spot in top)
 
 
 def waiting(facts: Facts) -> Iterator[Found]:
-    """Waiting that no single rank is to blame for: near ties, or ranks that cannot be matched."""
-    rest = facts.of("communication_wait") - blame(facts, lambda _: True).waited_ns
+    """Waiting that fixing one rank alone would not end: near ties, the ranks before the last, or no match."""
+    late = blame(facts, lambda _: True)
+    rest = facts.of("communication_wait") - late.saved_ns
     ties, starts = sum(c.near_tie for c in facts.collectives), sum(c.transient for c in facts.collectives)
     rows = (
-        text.amount(facts, rest, "waiting in collectives without a single rank to blame"),
+        text.amount(facts, rest, "waiting in collectives that no single rank alone could end"),
+        Evidence(
+            f"{duration(late.waited_ns - late.saved_ns)} of it where one rank was clearly last, but before the "
+            "next-to-last came"
+        ),
         Evidence(
             f"{text.plural(len(facts.collectives), 'collective')} in all; near ties of the last two ranks: {ties}; at "
             f"the start of the recording: {starts}"
         ),
     )
-    title = "Ranks wait for each other, without one to blame"
+    title = "Ranks wait for each other, and no single one is to blame"
     yield Found("communication_wait", "communication_wait", title, rest, "", rows)
 
 
 def imbalance(facts: Facts) -> Iterator[Found]:
     """Ranks that compute for different times: the waiting that an even split of the work would save."""
     computing = facts.by_subject.filter((col("cause") == "productive") & col("rank").is_not_null())
-    counts = facts.steps.group_by("source").len().join(computing, on="source", how="right")["len"]
+    steps = facts.steps.group_by(OWNER).len()
+    counts = steps.join(computing, on=OWNER, how="right", nulls_equal=True)["len"]
     if computing.height < 2 or computing.height < facts.chips or counts.n_unique() > 1:
         return  # stretches of different lengths cannot be compared
     times = computing.sort("chip_ns", "rank", descending=[True, False])

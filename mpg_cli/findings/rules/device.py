@@ -14,6 +14,7 @@ from mpg_cli.goodput import intervals
 from mpg_cli.goodput.overlaps import covered
 from mpg_cli.report.model import Evidence
 from mpg_cli.report.units import duration, percent
+from mpg_cli.rows.operators import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,10 +174,26 @@ def _most_often(kernels: pl.DataFrame) -> Evidence:
 
 
 def below_roofline(facts: Facts) -> Iterator[Found]:
-    """Kernels that reach neither ceiling."""
-    slow = sorted((op for op in facts.operators if op.recoverable_ns), key=lambda op: -op.recoverable_ns)
-    rows = tuple(Evidence(f"{_reached(op)}; {_above(op)}", name=op.op) for op in slow[:3])
-    yield _program(facts, "kernel_inefficiency", "Kernels run below their roofline", slow, rows)
+    """Kernels that reach neither ceiling, and those whose ceiling is not known."""
+    known = [op for op in facts.operators if op.recoverable_ns and op.efficiency is not None]
+    slow = sorted(known, key=lambda op: -op.recoverable_ns)
+    rows = [
+        Evidence(f"{_reached(op)}; {duration(op.recoverable_ns)} above the roofline", name=op.op)
+        for op in slow[:3]
+    ]
+    title = "Kernels run below their roofline"
+    without = sum(op.time_ns - op.recompute_ns for op in facts.operators if op.efficiency is None)
+    if without:
+        least = "at least " if len(facts.operators) == MOST else ""
+        rows.insert(
+            0,
+            Evidence(
+                f"{least}{duration(without)} of kernel time in it has no known roofline: all of it counts"
+            ),
+        )
+    if without * 2 > facts.of("kernel_inefficiency"):
+        title = "Kernels run below their roofline, or have none that is known"
+    yield _program(facts, "kernel_inefficiency", title, slow, tuple(rows))
 
 
 def memory_bound(facts: Facts) -> Iterator[Found]:
@@ -217,12 +234,6 @@ def _reached(op: Op) -> str:
     parts += [f"{op.tflops:,.1f} TFLOP/s"] if op.tflops else []
     parts += [] if op.gbps is None else [f"{op.gbps:,.0f} GB/s"]
     return ", ".join(parts)
-
-
-def _above(op: Op) -> str:
-    if op.efficiency is None:
-        return "its roofline is not known, so that all of it counts"
-    return f"{duration(op.recoverable_ns)} above the roofline"
 
 
 def unfilled(facts: Facts) -> Iterator[Found]:

@@ -10,7 +10,8 @@ from polars import col
 from mpg_cli.findings import text
 from mpg_cli.findings.debt import debt_ns
 from mpg_cli.findings.facts import Found
-from mpg_cli.findings.waits import blame
+from mpg_cli.findings.waits import Blame, blame
+from mpg_cli.goodput.windows import OWNER
 from mpg_cli.report.model import Evidence
 from mpg_cli.report.units import duration
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mpg_cli.findings.facts import Facts
-    from mpg_cli.report.model import Collective
 
 PROFILE = (
     "Do not read RG from this recording: the overhead is absent when nobody profiles",
@@ -34,19 +34,22 @@ def input_starvation(facts: Facts) -> Iterator[Found]:
     rows = [text.amount(facts, own, "idle for want of a batch"), *text.hotspots(facts, "input")]
     if late.waited_ns:
         title = "The input pipeline starves the chips; other ranks wait in collectives for the batch"
-        rows.insert(1, _waits(late.collectives, late.waited_ns))
+        rows.insert(1, _waits(late))
     rows += text.longest(facts, "input")
-    yield Found("input", "input", title, own + late.waited_ns, text.where(facts, "input"), tuple(rows))
+    yield Found("input", "input", title, own + late.saved_ns, text.where(facts, "input"), tuple(rows))
 
 
-def _waits(collectives: tuple[Collective, ...], waited: int) -> Evidence:
+def _waits(late: Blame) -> Evidence:
     """The part of a finding that the ledger has under communication_wait."""
-    ranks = ", ".join(str(rank) for rank in sorted({c.last_rank for c in collectives}))
-    number = text.plural(len(collectives), "collective")
-    return Evidence(
+    ranks = ", ".join(str(rank) for rank in sorted({c.last_rank for c in late.collectives}))
+    number = text.plural(len(late.collectives), "collective")
+    said = (
         f"in {number} the last rank ({ranks}) was late because of its input: the others waited "
-        f"{duration(waited)} of chip-time, which the ledger has under communication_wait"
+        f"{duration(late.waited_ns)} of chip-time, which the ledger has under communication_wait"
     )
+    if late.saved_ns < late.waited_ns:
+        said += f"; {duration(late.saved_ns)} of it counts here: the rank before it comes {text.margins(late)} earlier"
+    return Evidence(said)
 
 
 def checkpoint(facts: Facts) -> Iterator[Found]:
@@ -72,9 +75,9 @@ def compilation(facts: Facts) -> Iterator[Found]:
 
 
 def _after_first_step(facts: Facts) -> int:
-    """The chip-ns of compile that start after the end of their source's first step."""
-    first = facts.steps.sort("start_ns").group_by("source", maintain_order=True).first()
-    ends = facts.subjects.join(first.select("source", first_ns="end_ns"), on="source")
+    """The chip-ns of compile that start after the end of their process's first step."""
+    first = facts.steps.sort("start_ns").group_by(OWNER, maintain_order=True).first()
+    ends = facts.subjects.join(first.select(*OWNER, first_ns="end_ns"), on=OWNER, nulls_equal=True)
     pieces = facts.pieces("compile").join(ends, on="subject")
     late = pieces.filter(col("start_ns") >= col("first_ns"))
     return int((late["end_ns"] - late["start_ns"]).sum())
@@ -142,7 +145,8 @@ def _covered(facts: Facts, debt: int) -> Evidence:
 
 def _every_step(facts: Facts) -> bool:
     """Whether a wait starts in each step of each device."""
-    steps = facts.subjects.join(facts.steps, on="source").select("subject", "end_ns", at_ns="start_ns")
+    steps = facts.subjects.join(facts.steps, on=OWNER, nulls_equal=True)
+    steps = steps.select("subject", "end_ns", at_ns="start_ns")
     waits = facts.blocked.select("subject", at_ns="start_ns", wait_ns="start_ns").sort("at_ns")
     near = steps.sort("at_ns").join_asof(
         waits, on="at_ns", by="subject", strategy="forward", check_sortedness=False

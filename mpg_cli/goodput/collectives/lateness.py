@@ -73,8 +73,7 @@ def _since_together(matched: pl.DataFrame, windows: Windows, activity: Activity)
 
     entered: there is no earlier collective of these ranks in the window, so its start counts.
     """
-    bounds = windows.by_source.select("source", "basis", low="start_ns", high="end_ns")
-    bounds = activity.subjects.select("subject", "source").join(bounds, on="source")
+    bounds = windows.of(activity.subjects).select("subject", "source", "basis", low="start_ns", high="end_ns")
     placed = with_ranks(matched).join(bounds, on="subject", how="left").sort("start_ns", "index")
     last = (col(name).shift(1).over("ranks", "subject").alias(new) for name, new in BEFORE.items())
     placed = placed.with_columns(last).with_columns(

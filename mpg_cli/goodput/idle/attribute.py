@@ -143,8 +143,11 @@ def _waiting(gaps: pl.DataFrame, syncs: pl.DataFrame, by: list[str]) -> pl.DataF
 
 
 def _emptied(gaps: pl.DataFrame, syncs: pl.DataFrame, host: Host) -> pl.DataFrame:
-    """subject, gap_ns, gap_end_ns, sync of the gaps that began while a sync of a believed thread was waiting."""
-    known = gaps.select("subject", "key", "start_ns", "end_ns")
+    """subject, gap_ns, gap_end_ns, sync of the gaps that began while a sync of a believed thread was waiting.
+
+    Not of a tail: where nothing is launched any more, nothing is late because of it.
+    """
+    known = gaps.filter(~col.tail).select("subject", "key", "start_ns", "end_ns")
     own = _waiting(known, syncs, ["subject", "key"]).rename({"sync": "own"})
     principal = syncs.join(host.principals(), on=["subject", "key"], how="semi")
     both = _waiting(own, principal, ["subject"]).with_columns(sync=pl.coalesce("own", "sync"))

@@ -8,7 +8,7 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals, ledger
-from mpg_cli.goodput.idle.host import innermost
+from mpg_cli.goodput.idle.host import innermost, touching
 from mpg_cli.goodput.overlaps import covered
 
 if TYPE_CHECKING:
@@ -19,16 +19,19 @@ CALL, ALONE, QUIET = "call", "alone", "quiet"  # in order of priority
 SPAN = ("key", "start_ns", "end_ns")
 
 
-def blame(host: Host, rules: IdleRules, blocking: pl.Series) -> pl.DataFrame:
+def blame(host: Host, rules: IdleRules, blocking: pl.Series, places: pl.DataFrame) -> pl.DataFrame:
     """Every thread's time in operators and runtime calls: key, start_ns, end_ns, row, cause, firm; disjoint per key.
 
+    It is right in `places` (start_ns, end_ns); what is far from them is not looked at.
     A call that a rule names, that copies and waits for it (`blocking`: rows of such calls), or that lasts so long that
     it does something once, claims all its time. So does an operator that is on its own for long, or launches nothing
     in spite of its length: host code. All other time is launch-bound, and its row the outermost event. `firm`: not
     overruled by a sync that drained the device.
     """
-    events = host.events.lazy().filter(col.kind.is_in(["op", "runtime"]) & col.key.is_not_null()).collect()
-    events = events.filter(col.start_ns < col.end_ns).sort("end_ns", descending=True)
+    solid = col.kind.is_in(["op", "runtime"]) & col.key.is_not_null() & (col.start_ns < col.end_ns)
+    margin = rules.limits.long_self_ns  # an edge farther away makes no stretch long
+    near = places.select(col.start_ns - margin, col.end_ns + margin)
+    events = touching(host.events.lazy().filter(solid).collect(), near).sort("end_ns", descending=True)
     events = events.sort("start_ns", maintain_order=True).sort("key", maintain_order=True)
     outer = _outermost(events)
     claims = pl.concat(

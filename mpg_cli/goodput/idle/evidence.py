@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from mpg_cli.goodput import intervals
 from mpg_cli.goodput.idle.host import innermost
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 TEXT = pl.Categorical()  # few distinct texts, many rows
 
-# op, frame, range: the innermost operator, Python frame in a file and annotation in which the event begins.
+# op, frame, range: the innermost operator, Python frame in a file and annotation in which the event begins; of an
+# annotation itself, the frame with most time in it.
 # before: nothing more is known than that the time was spent before this launch call, by `op`; name is then the
 # range's, or null.
 SCHEMA = pl.Schema(
@@ -42,7 +44,7 @@ def describe(host: Host, source: int, segments: pl.DataFrame, first: int) -> pl.
     ranges = host.events["name"].gather(used["named"])
     shown = events.with_columns(
         op=_around(host, "op", events),
-        frame=_around(host, "python", events),
+        frame=_frame(host, events, before),
         range=_around(host, "annotation", events),
         before=before,
         name=pl.when(before).then(ranges).otherwise("name"),
@@ -65,10 +67,34 @@ def describe_syncs(host: Host, syncs: pl.DataFrame) -> pl.DataFrame:
 
 def _events(host: Host, rows: pl.Series) -> pl.DataFrame:
     """The events with these numbers, in this order."""
-    picked = host.events.select(
-        col("row", "key", "start_ns", "end_ns", "kind", "name", "thread").gather(rows)
+    picked = host.events.select(col("row", "key", "start_ns", "end_ns", "kind", "name").gather(rows))
+    return picked.with_columns(thread=host.threads.gather(picked["key"]), dur_ns=col.end_ns - col.start_ns)
+
+
+def _frame(host: Host, events: pl.DataFrame, before: pl.Series) -> pl.Series:
+    """The Python frame of each of `events`: of a range the one with most time in it, else that in which it begins."""
+    begins = _around(host, "python", events)
+    ranges = events.with_row_index("place").filter((col.kind == "annotation") & ~before)
+    ranges = ranges.sort("start_ns").filter(
+        (col.start_ns >= col.end_ns.cum_max().shift(1).over("key")).fill_null(value=True)
     )
-    return picked.with_columns(dur_ns=col.end_ns - col.start_ns)
+    if ranges.is_empty():
+        return begins
+    frames = innermost(host, "python", ranges.select("start_ns", "end_ns"))
+    pieces = intervals.clip(
+        frames, ranges.select("key", "start_ns", "end_ns", "place"), ["key"], keep=["place"]
+    )
+    named = pieces.with_columns(name=host.events["name"].gather(pieces["row"]))
+    spent = (
+        named.group_by("place", "name").agg(ns=(col.end_ns - col.start_ns).sum()).sort("ns", descending=True)
+    )
+    most = spent.unique("place", keep="first", maintain_order=True).select("place", most="name")
+    found = (
+        pl.DataFrame({"begins": begins})
+        .with_row_index("place")
+        .join(most, on="place", how="left", maintain_order="left")
+    )
+    return found.select(pl.coalesce("most", "begins")).to_series()
 
 
 def _around(host: Host, kind: str, events: pl.DataFrame) -> pl.Series:

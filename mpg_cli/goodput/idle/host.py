@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
 
 THREAD = ("process", "thread")
-KIND = pl.Enum(["annotation", "op", "python", "runtime", "overhead"])
+KIND = pl.Enum(["annotation", "op", "python", "os", "runtime", "overhead"])
 BUILT_IN = "<"  # how the name of a frame of a built-in function begins
-HEARD = ("annotation", "op", "python", "runtime")
+HEARD = ("annotation", "op", "python", "os", "runtime")
+FRAMES = ("python", "os")  # Python frames and calls of the operating system: where a thread is
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,15 @@ class Host:
     """The host side of one process.
 
     events: row (its number, in order), key (number of the thread; null: of the whole process), start_ns, end_ns,
-        kind, name, thread
+        kind, name
+    threads: by key, the thread's id
     calls: call (row of the launch call), key, start_ns, end_ns, correlation
     votes: subject, key: the threads that launched work of a device, and the one that steps
     stepper: key of the thread that steps, or null
     """
 
     events: pl.DataFrame
+    threads: pl.Series
     calls: pl.DataFrame
     votes: pl.DataFrame
     stepper: int | None
@@ -56,7 +59,7 @@ def load(dataset: Dataset, source: int, process: int | None, ops: pl.DataFrame, 
     calls = _calls(launches.join(threads, on=THREAD, nulls_equal=True), events)
     steppers = threads.join(stepping, on=THREAD, nulls_equal=True)["key"].to_list()
     votes = _votes(ops, calls, steppers)
-    return Host(events, calls, votes, steppers[0] if steppers else None)
+    return Host(events, threads["thread"], calls, votes, steppers[0] if steppers else None)
 
 
 def _launches(host: pl.LazyFrame, ops: pl.DataFrame) -> pl.DataFrame:
@@ -78,7 +81,7 @@ def _events(host: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
     """The events of `threads`, and the profiler's own of the whole process."""
     heard = host.filter(col.kind.is_in(HEARD)).join(threads.lazy(), on=THREAD, nulls_equal=True)
     overhead = host.filter(col.kind == "overhead").with_columns(key=pl.lit(None, pl.UInt32))
-    columns = ("key", "start_ns", "end_ns", "kind", "name", "thread")
+    columns = ("key", "start_ns", "end_ns", "kind", "name")
     parts = (part.select(columns).cast({"kind": KIND, "name": pl.Categorical}) for part in (heard, overhead))
     return pl.concat([part.collect() for part in parts]).with_row_index("row")
 
@@ -103,10 +106,11 @@ def _votes(ops: pl.DataFrame, calls: pl.DataFrame, steppers: list[int]) -> pl.Da
 def innermost(host: Host, kind: str, places: pl.DataFrame) -> pl.DataFrame:
     """The innermost event of `kind` of every thread at any time in `places` (start_ns, end_ns).
 
-    Columns key, start_ns, end_ns, row; disjoint per key. Of Python frames only those that are a place in a file count:
-    the built-in functions called there are many and short.
+    Columns key, start_ns, end_ns, row; disjoint per key. Calls of the operating system go with Python frames; of these
+    only those that are a place in a file count: the built-in functions called there are many and short.
     """
-    events = host.events.lazy().filter((col.kind == kind) & col.key.is_not_null())
+    kinds = FRAMES if kind == "python" else (kind,)
+    events = host.events.lazy().filter(col.kind.is_in(kinds) & col.key.is_not_null())
     if kind == "python":
         events = events.filter(~col.name.cat.starts_with(BUILT_IN))
     return nest(touching(events.select("row", "key", "start_ns", "end_ns").collect(), places)).segments

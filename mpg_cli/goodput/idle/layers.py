@@ -22,7 +22,8 @@ from polars import col
 from mpg_cli.goodput import intervals, ledger
 from mpg_cli.goodput.idle.calls import blame
 from mpg_cli.goodput.idle.gaps import FAR
-from mpg_cli.goodput.idle.host import innermost
+from mpg_cli.goodput.idle.host import innermost, touching
+from mpg_cli.goodput.idle.nesting import nest
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.idle.host import Host
@@ -49,7 +50,7 @@ def explain(host: Host, rules: IdleRules, gaps: pl.DataFrame, blocking: pl.Serie
         return _device_side(gaps).select(SCHEMA.names()).cast(SCHEMA)
     found = [_device_side(gaps), by_rule(host, rules, soft)]
     free = _without(soft, found[-1])
-    heard = _heard(blame(host, rules, blocking), host.votes, free)
+    heard = _heard(blame(host, rules, blocking, free.select(PIECE[1:])), host.votes, free)
     own = _late_launches(heard.filter(col.key == col.owner), host, soft)
     free = _without(free, own)
     slow = own.filter(col.cause == "host_code")
@@ -72,35 +73,55 @@ def _device_side(gaps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _late_launches(own: pl.DataFrame, host: Host, soft: pl.DataFrame) -> pl.DataFrame:
-    """`own`, where all that is launch-bound in a gap is one piece, with the event that made the launch late.
+    """`own`, where what is launch-bound names the operator or call the host was in, at a level that says something.
 
-    That is the outermost operator or call, of those that began in the gap, that took most of it; where none did, the
-    call that ends the gap.
+    That is the outermost that began in the gap, else the innermost that was open already.
     """
-    took = _longest_begun(host, soft)
-    met = own.sort("start_ns").join_asof(
-        took, left_on="start_ns", right_on="since", by="subject", check_sortedness=False
+    late = own.filter(col.cause == "launch_bound").select(PIECE)
+    begun = _outermost_begun(host, soft)
+    inside = intervals.clip(late, begun, ["subject"], keep=["key", "row"])
+    before = intervals.subtract(late, begun.select(PIECE), ["subject"])
+    owned = intervals.clip(before, soft.select(*PIECE, key="owner"), ["subject"], keep=["key"])
+    named = pl.concat([inside, owned.with_columns(row=_open_at_start(host, owned)).select(inside.columns)])
+    solid = named.filter(col.start_ns < col.end_ns)
+    launching = solid.with_columns(cause=pl.lit("launch_bound"), firm=pl.lit(value=False))
+    rest = own.filter(col.cause != "launch_bound")
+    return (
+        pl.concat([rest, launching], how="diagonal_relaxed")
+        .sort("start_ns")
+        .sort("subject", maintain_order=True)
     )
-    inside = col.start_ns < col.until
-    late = pl.coalesce(pl.when(inside).then("took"), "call", "row")
-    named = met.with_columns(row=pl.when(col.cause == "launch_bound").then(late).otherwise("row"))
-    ordered = named.drop("took", "until", "since").sort("subject", maintain_order=True)
-    return ledger.join_touching(ordered, ["subject", "key", "row", "cause", "firm"])
 
 
-def _longest_begun(host: Host, soft: pl.DataFrame) -> pl.DataFrame:
-    """subject, since, until and took of the `soft` pieces in which events of their own thread begin, by since."""
+def _outermost_begun(host: Host, soft: pl.DataFrame) -> pl.DataFrame:
+    """PIECE, key and row of the operators and calls that begin in `soft` pieces of their own thread, cut to these.
+
+    Without those inside others: disjoint per subject.
+    """
     pieces = soft.select("subject", key="owner", since="start_ns", until="end_ns").sort("since")
+    pieces = pieces.with_row_index("piece")
     known = host.events.lazy().filter(col.kind.is_in(["op", "runtime"]) & col.key.is_not_null())
-    events = known.select("key", "start_ns", "end_ns", took="row").sort("start_ns", -col.end_ns).collect()
-    begun = events.join_asof(
+    events = known.select("key", "start_ns", "end_ns", "row").sort("end_ns", descending=True).collect()
+    begun = events.sort("start_ns", maintain_order=True).join_asof(
         pieces, left_on="start_ns", right_on="since", by="key", check_sortedness=False
-    ).filter(col.start_ns < col.until)
-    by = ["subject", "since", "until"]
-    before = col.end_ns.cum_max().shift(1).over("subject", "since")
+    )
+    begun = begun.filter((col.start_ns < col.until) & (col.start_ns < col.end_ns))
+    before = col.end_ns.cum_max().shift(1).over("piece")
     outer = begun.filter(before.is_null() | (col.start_ns >= before))
-    spent = outer.with_columns(spent=pl.min_horizontal("end_ns", "until") - col.start_ns)
-    return spent.group_by(by).agg(col.took.get(col.spent.arg_max())).sort("since")
+    return outer.select(
+        "subject", "start_ns", pl.min_horizontal("end_ns", "until").alias("end_ns"), "key", "row"
+    )
+
+
+def _open_at_start(host: Host, pieces: pl.DataFrame) -> pl.Series:
+    """The row of the innermost operator or call open at the start of each piece on its thread (key)."""
+    instants = pieces.select("start_ns", end_ns=col.start_ns + 1)
+    known = host.events.lazy().filter(col.kind.is_in(["op", "runtime"]) & col.key.is_not_null())
+    events = touching(known.select("row", "key", "start_ns", "end_ns").collect(), instants)
+    inner = nest(events).segments.select("key", "row", since="start_ns", until="end_ns").sort("since")
+    at = pieces.select("key", at="start_ns").with_row_index("place").sort("at")
+    met = at.join_asof(inner, left_on="at", right_on="since", by="key", check_sortedness=False)
+    return met.select("place", row=pl.when(col.at < col.until).then("row")).sort("place")["row"]
 
 
 def by_rule(host: Host, rules: IdleRules, soft: pl.DataFrame) -> pl.DataFrame:

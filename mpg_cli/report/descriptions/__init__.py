@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mpg_cli.report.descriptions.account import ACCOUNT
 from mpg_cli.report.descriptions.attribution import ATTRIBUTION
+from mpg_cli.report.descriptions.program import PROGRAM
 
 __all__ = ["DESCRIPTIONS"]
 
-DESCRIPTIONS: dict[str, dict[str, str]] = ACCOUNT | ATTRIBUTION
+DESCRIPTIONS: dict[str, dict[str, str]] = ACCOUNT | ATTRIBUTION | PROGRAM

@@ -1,4 +1,4 @@
-"""The account, the devices and steps, the kernels and operators, and the report as a whole."""
+"""The account, the devices and steps, the kernels, and the report as a whole."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ ACCOUNT: dict[str, dict[str, str]] = {
         "ops": "The operators with a model, by operand shapes; most recoverable time first, 200 at most.",
         "unmodelled": "The operators without a model; most time first, 200 at most.",
         "rooflines": "The ceilings of every chip; empty if it is not known.",
+        "profiled": "Computing kernels beside what Nsight Compute measured of them; empty without such a report.",
+        "witness": "What GPU metrics say of the same time; null where it was not worked out.",
         "findings": "What is worth fixing, in the order in which to look at it; empty if nothing is.",
-        "hotspots": "Idle device time by cause and by what the host was doing; most first.",
+        "hotspots": "Idle device time by cause and by what was behind it; most first, the largest only.",
         "dashboard": "What a utilisation dashboard would have shown; null where it was not worked out.",
         "communicators": "Communication by collective and process group.",
         "step_spread": "Statistics of the steps' wall times; null without steps.",
         "outliers": "Steps that took longer than the others of their device; longest excess first.",
         "per_step": "The account of every step on every device; empty without --per-step.",
         "inference": "Steps of an inference engine by its own annotations; empty if there are none.",
-        "breakdown": "Device time by module, operator, kernel or stream; empty without --by.",
+        "breakdown": "Device time by module, operator, kernel or stream, most first, 10,000 rows of each at most; "
+        "empty without --by.",
         "segments": "The account by rank; empty without --by rank.",
         "price": "What --price and --chips state; null without --price.",
         "schema": "The version of this format.",
@@ -121,37 +124,6 @@ ACCOUNT: dict[str, dict[str, str]] = {
         "mean_ns": "The mean duration, in nanoseconds.",
         "max_ns": "The longest duration, in nanoseconds.",
         "share": f"Its part {SHARE_OF_TIME}",
-    },
-    "Op": {
-        "op": "The operator's name.",
-        "dims": "The shapes of its arguments as the trace has them: a JSON list with one entry per argument.",
-        "dtypes": "The types of its arguments as the trace has them: a JSON list.",
-        "count": "How many times it was called; calls whose launch is not in the file are left out.",
-        "kernels": "The number of its kernels.",
-        "time_ns": "The sum of its kernels' durations, in nanoseconds.",
-        "share": f"Its part {SHARE_OF_COMPUTING}",
-        "flops": "FLOPs of matrix operations; element-wise arithmetic counts as none.",
-        "bytes": "The least bytes it must read and write, or null where the model does not tell.",
-        "tflops": "flops over time_ns, in 10^12 FLOP/s.",
-        "gbps": "bytes over time_ns, in 10^9 bytes/s, or null.",
-        "intensity": "flops over bytes, in FLOP/byte, or null.",
-        "bound": "What limits it: compute, memory, or latency where its kernels are too short for either.",
-        "efficiency": "The time at the chip's roofline over time_ns; null where no roofline is known.",
-        "recoverable_ns": "time_ns less the time at the roofline, in nanoseconds.",
-        "recompute_ns": "The part of time_ns that is recomputation, in nanoseconds.",
-        "flops_source": "Where the FLOPs come from: shapes, inferred (from neighbouring kernels) or declared.",
-    },
-    "Unmodelled": {
-        "op": "The operator's name, or that the kernels belong to none.",
-        "count": "The number of its kernels.",
-        "time_ns": "The sum of their durations, in nanoseconds.",
-        "share": f"Their part {SHARE_OF_COMPUTING}",
-    },
-    "Roofline": {
-        "chip": "The chip's name in the hardware catalogue.",
-        "dtype": "The operand type that most FLOPs are in.",
-        "peak_tflops": "The dense peak for that type, in 10^12 FLOP/s.",
-        "bandwidth_gbps": "The memory bandwidth in 10^9 bytes/s, or null where none is sourced.",
     },
     "NameRule": {
         "rule": "The rule.",

@@ -30,7 +30,8 @@ ATTRIBUTION: dict[str, dict[str, str]] = {
     },
     "Hotspot": {
         "cause": "The cause in the ledger.",
-        "name": "What the host did meanwhile: an operator, a runtime call, a Python frame or a range.",
+        "name": "What was behind it: the operator, runtime call, Python frame or range that the host was in, the call "
+        "whose waiting had emptied the device, or what came next (`…, before aten::mm`).",
         "frame": "The innermost Python frame around it, or null where none is recorded.",
         "chip_ns": "Idle chip-time, in nanoseconds; for one cause the hotspots sum to at most its row in the ledger.",
         "share": SHARE_OF_CAPACITY,
@@ -38,15 +39,18 @@ ATTRIBUTION: dict[str, dict[str, str]] = {
         "source": SOURCE,
         "rank": RANK,
         "thread": "The host thread of the event with most of it, or null.",
-        "start_ns": f"{START}; null where the evidence is on the device.",
-        "dur_ns": "That event's duration in nanoseconds, or null.",
+        "start_ns": f"{START}; null where the evidence is on the device. Where `name` is what came next, it is the "
+        "launch call that ended the gap.",
+        "dur_ns": "That event's duration in nanoseconds; null likewise, and where `name` is what came next.",
     },
     "Dashboard": {
         "gpu_util": "The share of the windows with any kernel resident, as nvidia-smi's GPU-Util counts, from 0 to 1.",
         "waiting": "The share of the windows in which the only kernels resident were collectives; part of gpu_util.",
         "sm_activity": "Duration times min(blocks per SM, 1) over the windows, from launch grids; null with a reason.",
-        "occupancy": "The achieved occupancy that the profiler estimates, weighted by duration; null with a reason.",
-        "known": "The share of kernel time whose blocks per SM are known, from 0 to 1.",
+        "occupancy": "The achieved occupancy that the profiler estimates, weighted by duration, over the kernels "
+        "where it is possible; null with a reason.",
+        "known": "The share of kernel time whose blocks per SM are known, from 0 to 1: what sm_activity rests on.",
+        "occupancy_known": "The share of kernel time whose occupancy is known and possible, from 0 to 1.",
         "reasons": "For each null figure, by name, why it is null.",
     },
     "Collective": {
@@ -135,7 +139,8 @@ ATTRIBUTION: dict[str, dict[str, str]] = {
         "count": "How often it occurs: records of a kernel or stream, calls of a module or operator in the windows.",
         "kernels": "The number of kernels under the key.",
         "incl_ns": "The sum of their durations, those under inner modules or operators included, in nanoseconds.",
-        "excl_ns": "The same without those; over all keys it sums to all device activity.",
+        "excl_ns": "The same without those; over all keys, of which 10,000 at most are listed, it sums to all device "
+        "activity.",
         "compute_ns": "The computing part of incl_ns, in nanoseconds.",
         "comm_ns": "The communicating part of incl_ns, in nanoseconds.",
         "memory_ns": "The copies and sets in incl_ns, in nanoseconds.",

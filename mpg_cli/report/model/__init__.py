@@ -38,9 +38,12 @@ from mpg_cli.report.model.attribution import (
     StepSpread,
 )
 from mpg_cli.report.model.program import (
+    DeviceWitness,
     Op,
+    ProfiledKernel,
     Roofline,
     Unmodelled,
+    Witness,
 )
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "Communicator",
     "Dashboard",
     "Device",
+    "DeviceWitness",
     "Evidence",
     "Finding",
     "Goodput",
@@ -60,6 +64,7 @@ __all__ = [
     "NameRule",
     "Op",
     "Price",
+    "ProfiledKernel",
     "Quality",
     "Ratio",
     "Report",
@@ -74,6 +79,7 @@ __all__ = [
     "Unmodelled",
     "Warning",
     "Window",
+    "Witness",
 ]
 
 SCHEMA = "mpg/report/1"
@@ -97,6 +103,8 @@ class Report:
     ops: tuple[Op, ...] = ()
     unmodelled: tuple[Unmodelled, ...] = ()
     rooflines: tuple[Roofline, ...] = ()
+    profiled: tuple[ProfiledKernel, ...] = ()
+    witness: Witness | None = None
     findings: tuple[Finding, ...] = ()
     hotspots: tuple[Hotspot, ...] = ()
     dashboard: Dashboard | None = None

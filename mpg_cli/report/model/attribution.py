@@ -125,10 +125,12 @@ class Communicator:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """Idle device time of one cause by what the host was doing: `name` is the operator, call, frame or range.
+    """Idle device time of one cause by what was behind it: `name` is the operator, call, frame or range that the host
+    was in, the call whose waiting had emptied the device, or what came next (`…, before aten::mm`).
 
     `count` is the number of idle pieces; thread, start_ns and dur_ns are of the host event with most of it, as the
-    trace viewer shows it (null: the evidence is on the device).
+    trace viewer shows it (null: the evidence is on the device). Where `name` is what came next, start_ns is that of
+    the launch call that ended the gap, and dur_ns is null.
     """
 
     cause: str
@@ -187,10 +189,10 @@ class Price:
 class Dashboard:
     """What a utilisation dashboard would have shown over the windows, as shares of 0 to 1; null with a reason.
 
-    `gpu_util`: time with any kernel resident (nvidia-smi's GPU-Util); `waiting`: the part of it in which nothing but
-    collectives ran; `sm_activity`: sum of duration x min(blocks per SM, 1), estimated from launch grids;
-    `occupancy`: duration-weighted achieved occupancy as the profiler estimates it; `known`: share of kernel time for
-    which the last two are known.
+    `gpu_util`: time with any kernel resident (nvidia-smi's GPU-Util); `waiting`: time in which nothing but collectives
+    ran; `sm_activity`: sum of duration x min(blocks per SM, 1), estimated from launch grids; `occupancy`:
+    duration-weighted achieved occupancy as the profiler estimates it. `known` and `occupancy_known`: share of kernel
+    time whose blocks per SM are known, and whose occupancy is.
     """
 
     gpu_util: float
@@ -198,6 +200,7 @@ class Dashboard:
     sm_activity: float | None
     occupancy: float | None
     known: float
+    occupancy_known: float
     reasons: dict[str, str] = field(default_factory=dict)
 
 

@@ -16,6 +16,7 @@ from mpg_cli.report.sections import (
     kernels,
     ledger,
     operators,
+    profiled,
     segments,
     step_ledgers,
     steps,
@@ -23,6 +24,7 @@ from mpg_cli.report.sections import (
     trust,
     unmodelled,
     verdict,
+    witness,
 )
 from mpg_cli.report.text import clean
 
@@ -38,8 +40,10 @@ _PARTS = (
     findings.section,
     hotspots.section,
     dashboard.section,
+    witness.section,
     operators.section,
     unmodelled.section,
+    profiled.section,
     steps.section,
     step_ledgers.section,
     inference.section,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Section, Table
-from mpg_cli.report.sections.common import EMPTY, more, table
-from mpg_cli.report.text import NONE, cut
+from mpg_cli.report.sections.common import EMPTY, table
+from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import number, scale, tenths
 
 if TYPE_CHECKING:
@@ -33,8 +33,12 @@ def section(report: Report, *, detail: bool) -> Section:
     blocks: list[Block] = []
     for name, rows in list(by.items())[:_MOST_KINDS]:
         text = f"By {cut(name, 40) or NONE}, durations of all device activity summed:"
-        blocks += [Line(text), _table(name, tree(rows, most)), *more(len(rows), most, "row")]
+        blocks += [Line(text), _table(name, tree(rows, most)), *_rest(len(rows) - most)]
     return Section("Device time divided", tuple(blocks))
+
+
+def _rest(count: int) -> list[Block]:
+    return [Line(f"The JSON report lists {plural(count, 'more row')}.", "dim")] if count > 0 else []
 
 
 def tree(rows: Sequence[Breakdown], most: int) -> list[Shown]:

@@ -80,7 +80,8 @@ def _sentences(collectives: Sequence[Collective]) -> list[str]:
     texts = [sums]
     if last := arrivals(collectives):
         rank, count, of = last
-        counted = f"{count:,} of {plural(of, 'collective')}"
+        clear = "" if of == len(collectives) else " with a clear order"
+        counted = f"{count:,} of {plural(of, 'collective')}{clear}"
         texts.append(f"Rank {rank} arrives last in {counted}{_left_out(collectives)}.")
     exposed = sum(collective.exposed_ns for collective in collectives)
     hidden = sum(collective.hidden_ns for collective in collectives)

@@ -29,15 +29,17 @@ def _seen(seen: Dashboard) -> Iterator[tuple[str, str]]:
     yield "GPU-Util", f"{percent(seen.gpu_util)}: a kernel was resident (nvidia-smi)"
     if seen.waiting > 0:
         yield (
-            "of that",
-            f"{percent(seen.waiting)}: nothing but collectives was resident, be it waiting or moving data",
+            "only collectives",
+            f"{percent(seen.waiting)} of the window: no other kernel was resident, be it waiting or moving data",
         )
-    known = f", known for {percent(seen.known)} of kernel time" if seen.known < 0.9995 else ""
-    yield "SM activity", _figure(seen, "sm_activity", f"blocks launched over the SMs there are{known}")
-    yield (
-        "occupancy",
-        _figure(seen, "occupancy", "of the warps that fit on the SMs, as the profiler estimates per kernel"),
-    )
+    blocks = f"blocks launched over the SMs there are{_known(seen.known)}"
+    yield "SM activity", _figure(seen, "sm_activity", blocks)
+    warps = "of the warps that fit on the SMs, as the profiler estimates per kernel"
+    yield "occupancy", _figure(seen, "occupancy", warps + _known(seen.occupancy_known))
+
+
+def _known(share: float) -> str:
+    return f", known for {percent(share)} of kernel time" if share < 0.9995 else ""
 
 
 def _figure(seen: Dashboard, name: str, meaning: str) -> str:

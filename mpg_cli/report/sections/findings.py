@@ -41,9 +41,8 @@ def section(report: Report, *, detail: bool) -> Section:
         title = cut(finding.title or finding.id, 200)
         blocks.append(Line(f"{number}  {title}", "strong"))
         blocks.append(Facts(tuple(_facts(report, books, finding, detail=detail))))
-    numbers = {number for number, _ in shown}
-    rest = [one for number, one in enumerate(report.findings, 1) if number not in numbers]
-    return Section("Do this first", (*blocks, Line(_note(rest, detail=detail), "dim")))
+    note = _largest(shown) + _note(len(report.findings) - len(shown), detail=detail)
+    return Section("Do this first", (*blocks, Line(note, "dim")))
 
 
 def _shown(findings: Sequence[Finding], most: int) -> list[tuple[int, Finding]]:
@@ -108,9 +107,15 @@ def _evidence(report: Report, evidence: Evidence) -> str:
     return cut(evidence.text, 240) + (f" [{' · '.join(found)}]" if found else "")
 
 
-def _note(rest: Sequence[Finding], *, detail: bool) -> str:
+def _largest(shown: Sequence[tuple[int, Finding]]) -> str:
+    """Why the last one shown does not follow the one before it, if so."""
+    numbers = [number for number, _ in shown]
+    return "" if len(shown) == numbers[-1] else f"Number {numbers[-1]} is shown for its gain, the largest. "
+
+
+def _note(rest: int, *, detail: bool) -> str:
     bound = "Each gain is an upper bound by Amdahl's law, as if only that were fixed; findings can overlap."
     if not rest:
         return bound
     hint = "" if detail else ", with --detail"
-    return f"{plural(len(rest), 'more finding')}{hint}. {bound}"
+    return f"{plural(rest, 'more finding')}{hint}. {bound}"

@@ -1,4 +1,4 @@
-"""Why the chips were idle: idle time by cause and by what the host was doing."""
+"""Why the chips were idle: idle time by cause, and by what was behind it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Field = tuple[Column, Callable[[Hotspot], str]]
 
 _MOST, _MOST_IN_DETAIL = 10, 50
+_ABOUT = (
+    "Idle time by what caused it: what the host was doing, the wait that had emptied the device, or what came next. "
+    "ts, where there is room for it, is of the event with most of it, or of the launch that came next:"
+)
 
 
 def section(report: Report, *, detail: bool) -> Section:
@@ -26,34 +30,31 @@ def section(report: Report, *, detail: bool) -> Section:
         return EMPTY
     most = _MOST_IN_DETAIL if detail else _MOST
     shown, rest = ordered[:most], ordered[most:]
-    text = "Idle time by what the host did meanwhile; ts, where there is room for it, is the longest event's:"
-    blocks: list[Block] = [Line(text), _table(report, shown)]
+    blocks: list[Block] = [Line(_ABOUT), _table(report, shown)]
     if rest:
         left = duration(sum(hotspot.chip_ns for hotspot in rest))
-        blocks.append(
-            Line(f"{plural(len(rest), 'more place')} with {left}; all are in the JSON report.", "dim")
-        )
+        blocks.append(Line(f"The JSON report lists {plural(len(rest), 'more place')} with {left}.", "dim"))
     return Section("Why the chips were idle", tuple(blocks))
 
 
 def _table(report: Report, shown: Sequence[Hotspot]) -> Table:
     time = scale(hotspot.chip_ns for hotspot in shown)
-    longest = [hotspot.dur_ns for hotspot in shown if hotspot.dur_ns is not None]
-    each = scale(longest, typical=median(longest)) if longest else time
+    lengths = [hotspot.dur_ns for hotspot in shown if hotspot.dur_ns is not None]
+    each = scale(lengths, typical=median(lengths)) if lengths else time
     names = labels(report)
     fields: list[Field] = [
         (Column(f"idle\n(chip-{time.unit})"), lambda h: time.cell(h.chip_ns)),
         (Column("share\n%"), lambda h: tenths(h.share)),
         (Column("cause", "left", least=20, head=0.8), lambda h: names.get(h.cause, cut(h.cause, 40)) or NONE),
         (Column("pieces", drop=1), lambda h: number(h.count)),
-        (Column("the host was in", "left", least=20, head=0.6), lambda h: h.name or NONE),
+        (Column("caused by", "left", least=20, head=0.6), lambda h: h.name or NONE),
     ]
     if any(hotspot.frame for hotspot in shown):
         fields.append((Column("Python frame", "left", least=20, drop=4, head=0.3), lambda h: h.frame or NONE))
     if any(hotspot.start_ns is not None for hotspot in shown):
         fields += [
             (
-                Column(f"longest\n({each.unit})", drop=5),
+                Column(f"event\n({each.unit})", drop=5),
                 lambda h: NONE if h.dur_ns is None else each.cell(h.dur_ns),
             ),
             *_where(report),
@@ -64,7 +65,7 @@ def _table(report: Report, shown: Sequence[Hotspot]) -> Table:
 
 
 def _where(report: Report) -> list[Field]:
-    """The rank or file of the longest event, where there are several; the same may happen on the others."""
+    """The rank or file of the event shown, where there are several; the same may happen on the others."""
     if len(ranks(report)) > 1:
         return [(Column("on\nrank", drop=2), lambda h: number(h.rank))]
     if len(report.sources) > 1:

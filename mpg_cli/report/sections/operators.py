@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Plot, Point, Section, Table
 from mpg_cli.report.sections.common import EMPTY, table
-from mpg_cli.report.shapes import operands
+from mpg_cli.report.shapes import launch, operands
 from mpg_cli.report.text import NONE, cut
 from mpg_cli.report.units import Scale, duration, number, scale, tenths
 
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 _MOST = 10
 _MOST_IN_DETAIL = 30
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCD"
-_MARKS = {"shapes": "", "inferred": "~", "declared": "="}
-_KEY = {"~": "~ inferred from neighbouring kernels", "=": "= FLOPs declared in mpg.toml"}
+_MARKS = {"shapes": "", "inferred": "~", "declared": "=", "measured": "#"}
+_KEY = {
+    "~": "~ inferred from neighbouring kernels",
+    "=": "= FLOPs declared in mpg.toml",
+    "#": "# kernels, with FLOPs counted by Nsight Compute, by grid and block",
+}
+_TRACE = "the trace"  # what the sources of figures begin with that the file itself states
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,8 @@ def _ceilings(roofline: Roofline) -> str:
     peak = f"{_rate(roofline.peak_tflops, decimals)} TFLOP/s {cut(roofline.dtype, 16)}"
     if roofline.bandwidth_gbps is None:
         return f"{peak}; bandwidth unknown"
-    return f"{peak}, {_rate(roofline.bandwidth_gbps, 0)} GB/s"
+    stated = " as the trace states" if roofline.bandwidth_source.startswith(_TRACE) else ""
+    return f"{peak}, {_rate(roofline.bandwidth_gbps, 0)} GB/s{stated}"
 
 
 def _rate(value: float | None, decimals: int) -> str:
@@ -139,7 +145,8 @@ def _optional(rows: Sequence[_Row], time: Scale) -> list[Field]:
 
 def operator(op: Op) -> str:
     """`bmm 16×5185×64 · 16×64×5185 bf16`."""
-    return f"{cut(op.op, 80).removeprefix('aten::')} {operands(op.dims, op.dtypes)}".strip() or NONE
+    arguments = (launch if op.flops_source == "measured" else operands)(op.dims, op.dtypes)
+    return f"{cut(op.op, 80).removeprefix('aten::')} {arguments}".strip() or NONE
 
 
 def _key(shown: Sequence[Op]) -> str:

@@ -21,7 +21,9 @@ def remarks(report: Report) -> dict[str, str]:
     found = _idle(report)
     if last := arrivals(report.collectives):
         rank, count, of = last
-        found["communication_wait"] = f"rank {rank} last in {count:,} of {of:,}"
+        all_clear = of == len(report.collectives)
+        counted = f" in {count:,} of {of:,}" if all_clear else f", {count:,} of {of:,} with a clear order"
+        found["communication_wait"] = f"rank {rank} last{counted}"
     if report.communicators:
         found["communication"] = _hidden(max(report.communicators, key=lambda one: one.exposed_ns))
     if report.unmodelled:

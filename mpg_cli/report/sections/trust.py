@@ -81,6 +81,9 @@ def _models(report: Report) -> str:
     if covered is None:
         reasons = report.goodput.reasons
         return f"{NONE} {cut(reasons.get('pg') or 'operand shapes were not looked at', 200)}"
+    counted = sum(op.share for op in report.ops if op.flops_source == "measured")
+    if counted:
+        return f"FLOPs are known for {percent(covered)} of computing time, for {percent(counted)} by Nsight Compute"
     text = f"FLOP models cover {percent(covered)} of computing time"
     if linked is None:
         return text

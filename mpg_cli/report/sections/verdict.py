@@ -125,7 +125,7 @@ def _dashboard(report: Report) -> tuple[str, str]:
     seen = report.dashboard
     if seen is None or percent(seen.gpu_util) == NONE:
         return "device busy", _busy(report)
-    waiting = f"; for {percent(seen.waiting)} only collectives ran" if seen.waiting > 0 else ""
+    waiting = f"; for {percent(seen.waiting)} of the window only collectives ran" if seen.waiting > 0 else ""
     return "dashboard", f"nvidia-smi would show {percent(seen.gpu_util)} GPU-Util{waiting}"
 
 

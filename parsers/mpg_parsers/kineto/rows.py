@@ -11,13 +11,18 @@ STEP_NAME = r"^ProfilerStep\s*#\s*(\d+)$"
 
 
 def host_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    """host_events; an event without a usable duration is one that was still open."""
+    """host_events; an event without a usable duration is one that was still open.
+
+    PyTorch before 1.11 wrote its own step ranges as operators.
+    """
+    step = (pl.col("kind") == "op") & pl.col("name").str.starts_with("ProfilerStep#").fill_null(value=False)
     for name, dtype in (("external_id", pl.Int64), ("external_id_2021", pl.Int64)):
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     return HOST_EVENTS.conform(
         frame.with_columns(
             name=pl.col("name").fill_null(""),
+            kind=pl.when(step).then(pl.lit("annotation")).otherwise("kind"),
             dur_ns=pl.when(pl.col("dur_ns").is_between(0, DAY)).then("dur_ns"),
             external_id=_nonzero(pl.coalesce("external_id", "external_id_2021")),
             input_dims=pl.coalesce("input_dims", "input_dims_2021"),

@@ -41,6 +41,10 @@ class Export(Protocol):
         """How many rows a table has, 0 if there is no such table."""
         ...
 
+    def processes(self, table: str, column: str) -> frozenset[int]:
+        """At most two of the processes in a column of global ids; 0 and null are none. Raises as `batches`."""
+        ...
+
     def batches(
         self, table: str, integers: Sequence[str], texts: Sequence[str] = (), *, only: Only | None = None
     ) -> Iterator[pl.DataFrame]:

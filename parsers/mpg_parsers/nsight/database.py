@@ -17,6 +17,7 @@ import polars as pl
 from mpg_parsers.containers import spool, writing
 from mpg_parsers.errors import InputError
 from mpg_parsers.nsight.columns import BATCH_ROWS, MAX_TEXT, BadValues, Only, integers, texts
+from mpg_parsers.nsight.names import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,6 +144,15 @@ class Database:
             return 0
         count: int = self._connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()[0]  # noqa: S608
         return count
+
+    def processes(self, table: str, column: str) -> frozenset[int]:
+        """See Export."""
+        if column not in self.columns(table):
+            return frozenset()
+        number = f"({_quoted(column)} >> 24) & {NUMBER}"
+        query = f"SELECT DISTINCT {number} FROM {_quoted(table)} WHERE {number} != 0 LIMIT 2"  # noqa: S608
+        with judging(self.path):
+            return frozenset(row[0] for row in self._connection.execute(query))
 
     def batches(
         self,

@@ -9,6 +9,7 @@ from polars import col, lit
 
 from mpg_parsers import device_records
 from mpg_parsers.errors import Notice
+from mpg_parsers.launches import MIGRATION
 from mpg_parsers.nsight.columns import in_time
 from mpg_parsers.nsight.names import (
     COPY_KINDS,
@@ -16,6 +17,7 @@ from mpg_parsers.nsight.names import (
     MIGRATIONS,
     UNSTATED,
     Names,
+    correlation,
     labels,
     process,
 )
@@ -39,9 +41,11 @@ NODES_HINT = "record with `nsys profile --cuda-graph-trace=node` to see the kern
 class DeviceReader:
     """Reads device_ops; rows are held (about 100 bytes each), since their clean-up needs all of them."""
 
-    def __init__(self, export: Export, names: Names) -> None:
+    def __init__(self, export: Export, names: Names, *, several: bool) -> None:
+        """several: launches of several processes are in the export."""
         self._export = export
         self._names = names
+        self._launch = correlation("globalPid", several=several).alias("correlation")
         self.notices: list[Notice] = []
         self.counts: dict[str, int] = {}
 
@@ -82,6 +86,7 @@ class DeviceReader:
                     named = named.with_columns(name=pl.coalesce("name", "_name")).drop("_name")
             yield named.select(
                 *_place("kernel"),
+                self._launch,
                 col("name").fill_null(UNNAMED),
                 graph_node=col("graphNodeId"),
                 grid=_extent(GRID),
@@ -96,6 +101,7 @@ class DeviceReader:
         for batch in self._export.batches(MEMCPY, columns):
             yield batch.select(
                 *_place("memcpy"),
+                self._launch,
                 "bytes",
                 name=_copy_name(memory, detailed=detailed),
                 graph_node=col("graphNodeId"),
@@ -107,12 +113,14 @@ class DeviceReader:
         known = "memKind" in self._export.columns(MEMSET)
         name = pl.format("Memset ({})", _phrase("memKind", memory)) if known else lit("Memset (Device)")
         for batch in self._export.batches(MEMSET, (*PLACE, "bytes", "memKind", "graphNodeId")):
-            yield batch.select(*_place("memset"), "bytes", name=name, graph_node=col("graphNodeId"))
+            yield batch.select(
+                *_place("memset"), self._launch, "bytes", name=name, graph_node=col("graphNodeId")
+            )
 
     def _graphs(self) -> Iterator[pl.DataFrame]:
         for batch in self._export.batches(GRAPH, (*PLACE, "graphId")):
             named = pl.format("CUDA graph {}", col("graphId")).fill_null("CUDA graph")
-            yield batch.select(*_place("graph"), name=named)
+            yield batch.select(*_place("graph"), self._launch, name=named)
 
     def _note_graphs(self) -> None:
         if count := self.counts[GRAPH]:
@@ -140,7 +148,6 @@ def _place(kind: str) -> list[pl.Expr]:
         col("start").alias("start_ns"),
         (col("end") - col("start")).alias("dur_ns"),
         lit(kind).alias("kind"),
-        pl.when(col("correlationId") != 0).then("correlationId").alias("correlation"),
     ]
 
 
@@ -169,7 +176,7 @@ def _copy_name(memory: dict[int, str], *, detailed: bool) -> pl.Expr:
     direction = _phrase("copyKind", COPY_KINDS)
     kinds = pl.format(" ({} -> {})", _phrase("srcKind", memory), _phrase("dstKind", memory))
     ways = kinds if detailed else lit("")
-    moved = pl.format("Unified memory migration {}", direction)
+    moved = pl.format(f"{MIGRATION} {{}}", direction)
     return (
         pl.when(col("copyKind").is_in(MIGRATIONS))
         .then(moved)

@@ -42,14 +42,16 @@ def stated_version(head: bytes) -> Version | None:
 
 @contextlib.contextmanager
 def exported(source: Source, nsys: str) -> Iterator[Path]:
-    """A temporary SQLite export of a report, made by `nsys` (empty: the one on the PATH).
+    """A temporary SQLite export of a report, made by `nsys` (a name or path; empty: the nsys on the PATH).
 
     Raises InputError needs_export if there is no nsys, it is older than the report, or it fails.
     """
     needed = stated_version(source.head(2 * HEADER))
-    tool = nsys or shutil.which("nsys")
+    tool = shutil.which(nsys or "nsys")
     if not tool:
-        raise _needs(source, needed, "there is no nsys on the PATH")
+        raise _needs(
+            source, needed, f"there is no program {nsys}" if nsys else "there is no nsys on the PATH"
+        )
     have = _version(tool)
     if have is None or (needed and have < needed):
         found = _shown(have) if have else "of unknown version"

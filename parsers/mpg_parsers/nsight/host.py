@@ -14,6 +14,7 @@ from mpg_parsers.nsight.names import (
     SYNC_KINDS,
     UNSTATED,
     Names,
+    correlation,
     labels,
     process,
     thread,
@@ -64,9 +65,11 @@ class Span:
 class HostReader:
     """Reads host_events in batches."""
 
-    def __init__(self, export: Export, names: Names) -> None:
+    def __init__(self, export: Export, names: Names, *, several: bool) -> None:
+        """several: launches of several processes are in the export."""
         self._export = export
         self._names = names
+        self._several = several
         self.span = Span()
         self.counts: dict[str, int] = {}
 
@@ -100,7 +103,7 @@ class HostReader:
                 *_times("runtime"),
                 *_thread("globalTid"),
                 col.name.str.replace(VERSION, ""),
-                correlation=pl.when(col.correlationId != 0).then("correlationId"),
+                correlation=correlation("globalTid", several=self._several),
             )
 
     def _os_calls(self, table: str) -> Iterator[pl.DataFrame]:
@@ -131,7 +134,7 @@ class HostReader:
                 process("globalPid").alias("process"),
                 pl.when(col.streamId != UNSTATED).then("streamId").alias("thread"),
                 name=kind.replace_strict(SYNC_KINDS, default="Unknown", return_dtype=pl.String),
-                correlation=pl.when(col.correlationId != 0).then("correlationId"),
+                correlation=correlation("globalPid", several=self._several),
             )
 
     def _ranges(self, table: str) -> Iterator[pl.DataFrame]:

@@ -11,6 +11,7 @@ import polars as pl
 from polars import col
 
 from mpg_parsers.kineto.private import strip_directories
+from mpg_parsers.launches import in_file
 from mpg_parsers.nsight.columns import Only
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ def process(column: str) -> pl.Expr:
 def thread(column: str) -> pl.Expr:
     """The thread of a global id: its bits 0 to 23."""
     return col(column) & NUMBER
+
+
+def correlation(column: str, *, several: bool) -> pl.Expr:
+    """The id in correlationId, null where it is none; `several`: of the process in the global id `column`."""
+    number = col("correlationId")
+    return in_file(process(column), number) if several else pl.when(number != 0).then(number)
 
 
 def labels(export: Export, table: str, built_in: Mapping[int, str]) -> dict[int, str]:

@@ -16,6 +16,7 @@ import polars as pl
 from mpg_parsers.errors import InputError
 from mpg_parsers.nsight.columns import BATCH_ROWS, MAX_TEXT, BadValues, Only
 from mpg_parsers.nsight.folder import SUFFIX, TABLES
+from mpg_parsers.nsight.names import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,6 +73,15 @@ class ParquetExport:
         with self._judging(table):
             count: int = pl.scan_parquet(self._content(table)).select(pl.len()).collect().item()
             return count
+
+    def processes(self, table: str, column: str) -> frozenset[int]:
+        """See Export."""
+        if column not in self.columns(table):
+            return frozenset()
+        with self._judging(table):
+            stored = pl.read_parquet(self._content(table), columns=[column])
+            numbers = _integer(stored, column).to_frame().select(process(column)).to_series()
+        return frozenset(numbers.filter(numbers != 0).unique().head(2))
 
     def batches(
         self, table: str, integers: Sequence[str], texts: Sequence[str] = (), *, only: Only | None = None

@@ -25,10 +25,6 @@ LAUNCH = r"(?i)launch|memcpy|memset"
 CUDA_HINT = (
     "record with `nsys profile --trace=cuda,nvtx` on the machine with the GPU, and see what nsys warned of"
 )
-NO_RANGES = (
-    "the report has no NVTX ranges, so no steps can be told: was NVTX traced, with a version of the nvtx package that "
-    "this nsys knows?"
-)
 LISTED = 3
 BATCH_ROWS = 100_000
 
@@ -41,8 +37,9 @@ class Report:
         self._path = path
         self._keep_names = options.keep_names
         names = Names(export, keep_names=options.keep_names)
-        self._host = host.HostReader(export, names)
-        self._device = device.DeviceReader(export, names)
+        several = _launching(export) > 1
+        self._host = host.HostReader(export, names, several=several)
+        self._device = device.DeviceReader(export, names, several=several)
         self._counters = counters.CounterReader(export)
         self._steps = Steps()
         self._launches = False
@@ -104,11 +101,15 @@ class Report:
     def _notices(self) -> Iterator[Notice]:
         yield from self._device.notices
         yield from self._steps.notices
-        if not self._host.counts[host.NVTX]:
-            yield Notice("no_steps", NO_RANGES)
         yield from self._counters.notices()
         yield from _bad(self._export)
         yield from about.complaints(self._export, keep_names=self._keep_names)
+
+
+def _launching(export: Export) -> int:
+    """How many processes have device work or CUDA calls; more than two count as two."""
+    found = [export.processes(table, "globalPid") for table in device.TABLES]
+    return min(2, len(export.processes(host.RUNTIME, "globalTid").union(*found)))
 
 
 def _bad(export: Export) -> Iterator[Notice]:

@@ -21,7 +21,7 @@ NUMBER = r"\d+"
 
 
 class Steps:
-    """Collects ranges that are named like steps, and chooses those of one kind."""
+    """Collects ranges that are named like steps, and chooses those of one kind in each process."""
 
     def __init__(self) -> None:
         self._held: list[pl.DataFrame] = []
@@ -37,31 +37,42 @@ class Steps:
             self._held.append(found.select("process", "thread", "start_ns", "dur_ns", "name"))
 
     def table(self, working: Collection[int | None]) -> pl.DataFrame:
-        """The steps; `working`: the processes with device work.
+        """The steps of the processes with device work, `working`; null stands for the only process of a file.
 
-        Ranges of one family (the same name but for the number) on one thread: the family that covers most time,
-        on the thread of a process with device work where there is one. So nested families count once.
+        Ranges of one family (the same name but for the number) on one thread: the family that covers most time in
+        its process. So nested families count once.
         """
         if not self._held:
             return STEPS.conform(pl.DataFrame())
         held = pl.concat(self._held).with_columns(family=col.name.str.replace(NUMBER, "#"))
         key = ["process", "thread", "family"]
-        ranked = held.group_by(key).agg(ns=col.dur_ns.sum()).with_columns(works=col.process.is_in(working))
-        order = ["works", "ns", "process", "thread", "family"]
-        ranked = ranked.sort(order, descending=[True, True, False, False, False])
-        chosen = held.join(ranked.head(1), on=key, how="semi", nulls_equal=True)
-        self._note_others(ranked)
+        ranked = held.group_by(key).agg(ns=col.dur_ns.sum())
+        ranked = ranked.sort("ns", *key, descending=[True, False, False, False])
+        chosen = held.join(self._best(ranked, working), on=key, how="semi", nulls_equal=True)
         number = pl.when(col.name.str.starts_with("ProfilerStep#")).then(col.name.str.extract(r"(\d{1,18})"))
-        rows = chosen.select("name", "start_ns", step=number.cast(pl.Int64), end_ns=col.start_ns + col.dur_ns)
-        return STEPS.conform(rows.sort("start_ns", "end_ns"))
+        rows = chosen.select(
+            "name",
+            "start_ns",
+            process=pl.when(not _only(working)).then("process"),
+            step=number.cast(pl.Int64),
+            end_ns=col.start_ns + col.dur_ns,
+        )
+        return STEPS.conform(rows.sort("start_ns", "end_ns", "process"))
 
-    def _note_others(self, ranked: pl.DataFrame) -> None:
-        family = ranked["family"][0]
-        others = ranked[1:].filter((col.family == family) & col.works)["process"].unique()
-        others = others.filter(others.ne_missing(ranked["process"][0]))
-        if others.len():
+    def _best(self, ranked: pl.DataFrame, working: Collection[int | None]) -> pl.DataFrame:
+        if not working or _only(working):
+            return ranked.head(1)
+        best = ranked.unique("process", keep="first", maintain_order=True)
+        found = best.filter(col.process.is_in([number for number in working if number is not None]))
+        if found.is_empty():
             message = (
-                f"steps are those of process {ranked['process'][0]}; {others.len()} other processes with device work "
-                f"have ranges of the same name ({family[:80]!r}), which are not listed"
+                f"ranges that are named like steps ({best['family'][0][:80]!r}) are those of {best.height} processes "
+                "without device work, and not used"
             )
-            self.notices.append(Notice("steps_of_one_process", message, others.len()))
+            self.notices.append(Notice("steps_elsewhere", message, best.height))
+        return found
+
+
+def _only(working: Collection[int | None]) -> bool:
+    """Whether the file does not tell processes apart."""
+    return set(working) == {None}

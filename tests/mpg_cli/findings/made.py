@@ -31,15 +31,19 @@ SYNCS = {
 }  # fmt: skip
 COMMUNICATION = {
     "subject": pl.Int64, "name": pl.String, "group": pl.String, "kernel": pl.String, "index": pl.UInt32,
-    "start_ns": pl.Int64, "end_ns": pl.Int64, "cut_ns": pl.Int64,
+    "start_ns": pl.Int64, "end_ns": pl.Int64, "cut_ns": pl.Int64, "met_ns": pl.Int64,
 }  # fmt: skip
-STEPS = {"source": pl.Int32, "step": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+STEPS = {
+    "source": pl.Int32, "process": pl.Int64, "step": pl.Int64, "name": pl.String, "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+}  # fmt: skip
 OPS = {
     "subject": pl.Int64, "source": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64, "kind": pl.String,
     "name": pl.Categorical, "activity": pl.String, "bytes": pl.Int64, "blocks_per_sm": pl.Float64,
 }  # fmt: skip
 BY_SUBJECT = {
-    "subject": pl.Int64, "source": pl.Int32, "rank": pl.Int64, "cause": pl.String, "chip_ns": pl.Int64,
+    "subject": pl.Int64, "source": pl.Int32, "process": pl.Int64, "rank": pl.Int64, "cause": pl.String,
+    "chip_ns": pl.Int64,
 }  # fmt: skip
 
 
@@ -82,15 +86,24 @@ def moving(
     about = {"name": "allreduce", "group": "0", "kernel": "ncclDevKernel_AllReduce"} | more
     cut = start if transfer is None else end - transfer
     at = {"start_ns": start, "end_ns": end, "index": index, "cut_ns": cut}
-    return {"subject": subject, **at, **about}
+    met = None if index is None else cut
+    return {"subject": subject, "met_ns": met, **at, **about}
 
 
 def collective(
-    index: int, last: int, reason: str = "host", late: int = 0, wait: int = 40, **more: Any
+    index: int,
+    last: int,
+    reason: str = "host",
+    late: int = 0,
+    wait: int = 40,
+    margin: int | None = None,
+    **more: Any,
 ) -> Collective:
-    waits = {str(last): 0, "9": wait}
+    """Of three ranks: two of them wait for the last for `wait` ns; `margin`: the shortest wait, if another one."""
+    waits = {str(rank): wait for rank in range(3)} | {str(last): 0}
+    shortest = wait if margin is None else margin
     return Collective(
-        index, "allreduce", "0", None, "order", 10, waits, last, 5, reason=reason, late_ns=late, **more
+        index, "allreduce", "0", None, "order", 10, waits, last, shortest, reason=reason, late_ns=late, **more
     )
 
 

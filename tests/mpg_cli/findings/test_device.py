@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mpg_cli.findings.rules import device
 from tests.mpg_cli.findings.made import copy, facts, kernel, operator, strip
 
@@ -134,16 +136,42 @@ OPERATORS = (
 def test_below_the_roofline() -> None:
     made = facts(strip(0, ("productive", 100)), causes=PROGRAM, operators=OPERATORS)
     found = one(device.below_roofline, made)
-    assert (found.chip_ns, found.where) == (50, "aten::add")
+    assert (found.chip_ns, found.where) == (50, "aten::mm")
+    assert found.title == "Kernels run below their roofline, or have none that is known"
     assert texts(found) == [
         "in the ledger: 50 ns of chip-time (50.0 %)",
-        "aten::add: 1 call, 70 ns; its roofline is not known, so that all of it counts",
+        "60 ns of kernel time in it has no known roofline: all of it counts",  # 70, but 10 run again
         "aten::mm [[8, 8]]: 1 call, 60 ns, 66.7 % of its roofline, 12.3 TFLOP/s, 568 GB/s; 20 ns above the roofline",
     ]
 
 
+@pytest.mark.parametrize(("unknown", "title"), [
+    (0, "Kernels run below their roofline"),
+    (25, "Kernels run below their roofline"),
+    (26, "Kernels run below their roofline, or have none that is known"),
+])  # fmt: skip
+def test_most_of_it_has_no_known_roofline(unknown: int, title: str) -> None:
+    ops = [operator("aten::mm", recoverable_ns=50 - unknown, efficiency=0.5)]
+    ops += [operator("aten::cat", time_ns=unknown, recoverable_ns=unknown)] if unknown else []
+    found = one(
+        device.below_roofline, facts(strip(0, ("productive", 100)), causes=PROGRAM, operators=tuple(ops))
+    )
+    assert (found.title, found.where) == (title, "aten::mm")
+    assert ("no known roofline" in texts(found)[1]) == bool(unknown)
+
+
+def test_operators_that_are_not_listed_may_have_no_known_roofline_either() -> None:
+    ops = tuple(operator("aten::cat", time_ns=1, recoverable_ns=1) for _ in range(200))
+    for listed, said in ((ops, "at least 200 ns of kernel time"), (ops[1:], "199 ns of kernel time")):
+        found = one(
+            device.below_roofline, facts(strip(0, ("productive", 999)), causes=PROGRAM, operators=listed)
+        )
+        assert texts(found)[1].startswith(said)
+        assert (len(found.evidence), found.where) == (2, "")
+
+
 def test_long_shapes_are_cut() -> None:
-    slow = operator("aten::_fused_adamw_", dims="[" * 5000, recoverable_ns=1)
+    slow = operator("aten::_fused_adamw_", dims="[" * 5000, recoverable_ns=1, efficiency=0.99)
     made = facts(strip(0, ("productive", 100)), causes=PROGRAM, operators=(slow,))
     assert texts(one(device.below_roofline, made))[1].startswith(
         "aten::_fused_adamw_ " + "[" * 79 + "…: 1 call"

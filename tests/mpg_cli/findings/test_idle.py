@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mpg_cli.findings.rules import idle
-from tests.mpg_cli.findings.made import collective, facts, hotspot, kernel, moving, step, strip, sync
+from tests.mpg_cli.findings.made import (
+    SEGMENTS,
+    collective,
+    facts,
+    frame,
+    hotspot,
+    kernel,
+    moving,
+    step,
+    strip,
+    sync,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mpg_cli.findings.facts import Facts, Found
+    from mpg_cli.report.model import Hotspot
 
 MS = 1_000_000
 
@@ -34,7 +47,7 @@ def host(number: int, name: str, **more: Any) -> dict[str, Any]:
 def test_input_on_one_device() -> None:
     made = facts(
         strip(0, ("productive", 6 * MS), ("input", 3 * MS, 1), ("productive", 10 * MS), ("input", MS)),
-        evidence=[host(1, "DataLoader.__next__")],
+        evidence=[host(1, "DataLoader.__next__", start_ns=5 * MS, dur_ns=4 * MS)],
         steps=[step(0, 1, 0, 10 * MS), step(0, 2, 10 * MS, 20 * MS)],
         hotspots=(hotspot("input", "DataLoader.__next__", 4 * MS, frame="train.py(3): main", count=2),),
     )
@@ -51,7 +64,7 @@ def test_input_on_one_device() -> None:
     ]
     last = found.evidence[-1]
     assert (last.source, last.name, last.thread, last.start_ns, last.dur_ns) == (
-        "rank0.json", "DataLoader.__next__", 7, 3, 99,
+        "rank0.json", "DataLoader.__next__", 7, 5 * MS, 4 * MS,
     )  # fmt: skip
 
 
@@ -69,6 +82,23 @@ def test_input_and_the_waits_for_it() -> None:
     assert texts(found)[1] == (
         "in 1 collective the last rank (0) was late because of its input: the others waited 35 ns of chip-time, "
         "which the ledger has under communication_wait"
+    )
+
+
+def test_waits_for_input_count_after_the_next_to_last_rank() -> None:
+    """Rank 1 waits 35 ns for the batch of rank 0, rank 2 for the last 9 of them."""
+    made = facts(
+        strip(0, ("input", 40), ("communication", 10))
+        + strip(1, ("productive", 5), ("communication_wait", 35), ("communication", 10))
+        + strip(2, ("productive", 31), ("communication_wait", 9), ("communication", 10)),
+        communication=[moving(0, 40, 50, 0, 10), moving(1, 5, 50, 0, 10), moving(2, 31, 50, 0, 10)],
+        collectives=(collective(0, last=0, reason="input", late=40, margin=9),),
+    )
+    found = one(idle.input_starvation, made)
+    assert found.chip_ns == 40 + 9 + 9
+    assert texts(found)[1].endswith(
+        "the others waited 44 ns of chip-time, which the ledger has under communication_wait; 18 ns of it counts here: "
+        "the rank before it comes 9 ns earlier"
     )
 
 
@@ -236,3 +266,75 @@ def test_the_innermost_step_is_named() -> None:
     segments = strip(0, ("productive", 50), ("host_code", 20)) + strip(1, ("productive", 70))
     found = one(idle.host_code, facts(segments, steps=steps))
     assert texts(found)[-1] == "longest: 20 ns on rank 0 in ProfilerStep#2"
+
+
+@pytest.mark.parametrize(("other", "named"), [(1, " in ProfilerStep#1"), (7, "")])
+def test_a_step_is_named_if_all_processes_are_in_it(other: int, named: str) -> None:
+    steps = [step(0, 1, 0, 100) | {"process": 41}, step(0, other, 10, 90) | {"process": 42}]
+    found = one(idle.host_code, facts(strip(0, ("productive", 50), ("host_code", 20)), steps=steps))
+    assert texts(found)[-1] == f"longest: 20 ns{named}"
+
+
+# ------------------------------------------------------------------------------------------- places and events
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ((hotspot("host_code", "sleep", 30, rank=1),), "sleep: 30 ns in 1 piece, rank 1"),
+        ((hotspot("host_code", "sleep", 20, rank=1),), "sleep: 30 ns in 1 piece, longest on rank 1"),
+        ((hotspot("input", "sleep", 30, rank=1),), "sleep: 30 ns in 1 piece, longest on rank 1"),
+        ((), "sleep: 30 ns in 1 piece, longest on rank 1"),
+    ],
+)
+def test_a_hotspot_of_several_ranks_says_so(own: tuple[Hotspot, ...], said: str) -> None:
+    segments = strip(0, ("productive", 50), ("host_code", 10)) + strip(1, ("host_code", 20))
+    made = facts(
+        segments,
+        hotspots=(hotspot("host_code", "sleep", 30, rank=1),),
+        rank_hotspots=lambda rank: own if rank == 1 else (),
+    )
+    assert texts(one(idle.host_code, made))[1] == said
+
+
+def test_a_hotspot_of_an_unknown_rank() -> None:
+    spots = (hotspot("host_code", "sleep", 30, rank=None),)
+    assert texts(one(idle.host_code, facts(strip(0, ("host_code", 30)), hotspots=spots)))[1] == (
+        "sleep: 30 ns in 1 piece"
+    )
+
+
+EVENTS = [
+    host(1, "aten::a", start_ns=0, dur_ns=90),
+    host(2, "aten::b", start_ns=48, dur_ns=13),
+    host(3, "cudaStreamSynchronize", start_ns=0, dur_ns=50),
+    host(4, "cudaLaunchKernel", before=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said", "event"),
+    [
+        ([(20, 1)], ", during aten::a", "aten::a"),
+        ([(20, 3)], ", because of cudaStreamSynchronize", "cudaStreamSynchronize"),
+        ([(9, 2), (7, 1), (4, 1)], ", most of it in aten::a (11 ns)", "aten::a"),
+        ([(11, 2), (9, 1)], ", most of it in aten::b (11 ns)", "aten::b"),
+        ([(14, 2), (6, 1)], ", most of it because of aten::b (14 ns)", "aten::b"),
+        ([(9, 2), (7, 1), (4, None)], ", the largest part of it in aten::b (9 ns)", "aten::b"),
+        ([(10, 2), (10, 1)], ", the largest part of it in aten::b (10 ns)", "aten::b"),
+        ([(9, 1), (11, 4)], "", ""),
+        ([(9, 1), (11, None)], "", ""),
+    ],
+)
+def test_the_event_behind_most_of_the_longest_stretch(
+    pieces: list[tuple[int, int | None]], said: str, event: str
+) -> None:
+    """20 ns from 50 to 70; another stretch of the same event does not count."""
+    fine = strip(
+        0, ("productive", 50), *(("host_code", *piece) for piece in pieces), ("productive", 10), at=0
+    )
+    fine += strip(0, ("host_code", 19, 1), at=80)
+    whole = strip(0, ("productive", 50), ("host_code", 20), ("productive", 10), ("host_code", 19))
+    made = dataclasses.replace(facts(whole, evidence=EVENTS), idle=frame(fine, SEGMENTS))
+    last = one(idle.host_code, made).evidence[-1]
+    assert (last.text, last.name) == (f"longest: 20 ns{said}", event)

@@ -8,6 +8,7 @@ import polars as pl
 
 from mpg_cli import hardware
 from mpg_cli.goodput import activity, judging, operators, pricing
+from mpg_cli.goodput.chips import find_chips
 from mpg_cli.goodput.costing import batch_annotations
 from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
@@ -65,7 +66,7 @@ def price(*files: Mapping[str, Any], basis: str = "peak", models: Sequence[Mappi
     made = dataset(*files)
     loaded, nested = activity_of(made), operators.load(made)
     options = judging.ProgramOptions(CATALOGUE, Models.load(models))
-    chips, reason = judging.find_chips(made, loaded, options)
+    chips, reason = find_chips(made, loaded, options.catalogue, options.chip)
     assert not reason
     annotations = batch_annotations(made.scan("host_events"))
     priced = pricing.price(loaded.ops, nested, annotations, chips, options.models, basis)

@@ -57,7 +57,7 @@ def test_activity_and_occupancy() -> None:
     found = measure(half, full)
     assert found.sm_activity == pytest.approx(0.4)
     assert found.occupancy == pytest.approx(0.4)
-    assert (found.known, found.reasons) == (1, {})
+    assert (found.known, found.occupancy_known, found.reasons) == (1, 1, {})
 
 
 def test_what_the_window_cuts_counts_for_what_is_inside() -> None:
@@ -98,7 +98,7 @@ def test_blocks_from_the_grid(name: str, grid: str, block: str, expected: float)
 )
 def test_unknown_blocks(more: dict[str, Any], sm_count: int | None) -> None:
     found = measure(op(0, 20, **more), op(20, 80, blocks_per_sm=1.0, occupancy=9.0), sm_count=sm_count)
-    assert found.known == pytest.approx(0.8)
+    assert (found.known, found.occupancy_known) == pytest.approx((0.8, 0.8))
     assert (found.sm_activity, found.occupancy) == (None, None)
     assert found.reasons == {
         "sm_activity": "the blocks per SM are known for 80.0 % of kernel time only",
@@ -112,7 +112,14 @@ def test_an_occupancy_of_nothing_needs_few_blocks(blocks: float, expected: float
     assert measure(op(0, 50, blocks_per_sm=blocks, occupancy=0.0)).occupancy == expected
 
 
+def test_an_impossible_occupancy_counts_as_not_known() -> None:
+    """Of 20 kernel nanoseconds one states 0 % with two blocks on every SM; the mean is of the 19 others."""
+    found = measure(op(0, 19, blocks_per_sm=1.0, occupancy=40.0), op(30, 1, blocks_per_sm=2.0, occupancy=0.0))
+    assert (found.known, found.occupancy_known) == (1, 0.95)
+    assert (found.sm_activity, found.occupancy) == pytest.approx((0.2, 0.4))
+
+
 def test_no_kernel() -> None:
     found = measure(copy(0, 30))
-    assert (found.sm_activity, found.occupancy, found.known) == (0, None, 1)
+    assert (found.sm_activity, found.occupancy, found.known, found.occupancy_known) == (0, None, 1, 1)
     assert found.reasons == {"occupancy": "no kernel ran in the windows"}

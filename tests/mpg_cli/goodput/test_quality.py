@@ -87,6 +87,15 @@ def measure(ops: list[Any], events: list[Any]) -> tuple[int | None, ...]:
         pytest.param([op(0, 9, correlation=6)], [call(5)], (9, 9, 0, 0), id="a later call is missing"),
         pytest.param([op(0, 9)], [call(5)], (9, 9, 0, 0), id="nothing is known of it"),
         pytest.param([op(0, 9, correlation=4)], [], (9, None, 0, 0), id="no calls recorded"),
+        pytest.param(
+            [
+                op(0, 9, "Unified memory migration HtoD", kind="memcpy"),
+                op(9, 3, "Memcpy HtoD", kind="memcpy"),
+            ],
+            [call(5)],
+            (12, 3, 0, 0),
+            id="a migration has no call",
+        ),
         pytest.param([op(0, 9, correlation=5)], [call(5, "cudaGraphLaunch")], (9, 0, 0, 9), id="a replay"),
         pytest.param(
             [op(0, 9, correlation=6, graph_node=1)], [call(5)], (9, 9, 0, 9), id="a node of a graph"
@@ -110,6 +119,24 @@ def test_measure_linking(ops: list[Any], events: list[Any], expected: tuple[int 
         pytest.param([call(1), call(2, "cudaLaunchHostFunc"), call(9)], {}, id="it runs on the host"),
         pytest.param([call(1), call(0), call(None), call(9)], {}, id="no id"),
         pytest.param([], {}, id="no calls"),
+        pytest.param(
+            [
+                call(1),
+                call(2, "cudaStreamBeginCapture", at=10),
+                call(3, at=20),
+                call(4, at=20, thread=2),
+                call(5, "cudaStreamEndCapture", at=30),
+                call(6, at=40),
+                call(9),
+            ],
+            {0: 2},
+            id="what is captured is not run",
+        ),
+        pytest.param(
+            [call(2, "hipStreamBeginCapture", at=1, thread=None), call(3, at=2, thread=None), call(9)],
+            {},
+            id="a capture that does not end on a thread without a number",
+        ),
     ],
 )
 def test_lost_records(events: list[Any], lost: dict[int, int]) -> None:
@@ -117,15 +144,57 @@ def test_lost_records(events: list[Any], lost: dict[int, int]) -> None:
     assert quality.lost_records(*linked(dataset(source(ops, events=events)))) == lost
 
 
+APART = 1 << 32  # by which the ids of two processes in one file differ at least
+
+
+def test_carried_over_is_judged_by_process() -> None:
+    """Of process 3 the calls from 5 on are in the file, of process 2 those from 9 on."""
+    events = [call(3 * APART + 5), call(2 * APART + 9)]
+    ops = [op(0, 1, correlation=3 * APART + 4), op(0, 10, correlation=2 * APART + 8)]
+    late = [op(0, 100, correlation=3 * APART + 8), op(0, 1000, correlation=2 * APART + 11), op(0, 10_000)]
+    other = [op(0, 100_000, correlation=4 * APART + 1)]  # no call of process 4 is in the file
+    assert measure(ops + late + other, events) == (111_111, 111_111, 11, 0)
+
+
+def test_lost_records_are_counted_by_process() -> None:
+    """Of process 3 the last record is of call 5, of process 2 of call 9."""
+    ops = [op(0, 1, correlation=3 * APART + 5), op(0, 1, correlation=2 * APART + 9)]
+    events = [call(process * APART + n) for process in (2, 3, 4) for n in (4, 6)]
+    assert quality.lost_records(*linked(dataset(source(ops, events=events)))) == {0: 3}
+
+
+def windows(*rows: tuple[int, int | None, int, int]) -> pl.DataFrame:
+    schema = {"source": pl.Int32, "process": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def overhead(start: int, dur: int | None, name: str = "Activity Buffer Request", **more: Any) -> Any:
+    return host(start, dur, name, "overhead", **more)
+
+
 def test_overhead_is_the_union_inside_the_window() -> None:
-    events = [
-        host(t, dur, "Activity Buffer Request", "overhead")
-        for t, dur in ((0, 20), (15, 10), (90, 99), (95, None))
-    ]
-    windows = pl.DataFrame(
-        {"source": [0], "start_ns": [10], "end_ns": [100]}, schema_overrides={"source": pl.Int32}
-    )
-    assert quality.overhead_ns(dataset(source([op(0, 1)], events=events)), windows) == 15 + 10
+    events = [overhead(t, dur) for t, dur in ((0, 20), (15, 10), (90, 99), (95, None))]
+    made = dataset(source([op(0, 1)], events=events))
+    assert quality.overhead_ns(made, windows((0, None, 10, 100))) == 15 + 10
+
+
+@pytest.mark.parametrize("name", ["Lazy Function Loading", "Runtime Triggered Module Loading"])
+def test_loading_code_is_no_overhead_of_the_profiler(name: str) -> None:
+    made = dataset(source([op(0, 1)], events=[overhead(0, 20, name), overhead(10, 20, "Resource")]))
+    assert quality.overhead_ns(made, windows((0, None, 0, 100))) == 20
+
+
+def test_overhead_of_several_processes() -> None:
+    """Each in the window of its own process; process 9 has no device."""
+    events = [overhead(0, 20, process=process) for process in (7, 8, 9)]
+    made = dataset(source([op(0, 1)], events=events))
+    assert quality.overhead_ns(made, windows((0, 7, 10, 100), (0, 8, 5, 12))) == 10 + 7
+
+
+def test_busy_time_outside_the_window_of_each_device() -> None:
+    busy = pl.DataFrame({"subject": [0, 0, 0, 1], "start_ns": [0, 5, 90, 0], "end_ns": [10, 12, 99, 5]})
+    spans = pl.DataFrame({"subject": [0, 1, 2], "start_ns": [8, 0, 0], "end_ns": [95, 4, 9]})
+    assert quality.outside_ns(busy, spans).sort("subject").rows() == [(0, 8, 4), (1, 0, 1), (2, 0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_every_device_of_a_source_has_the_sources_window() -> None:
     loaded = load(made)
     windows = find_windows(loaded, find_steps(made, None), "steps")
     busy = runtime.busy_intervals(loaded.ops)
-    spans = loaded.subjects.select("subject", "source").join(windows.by_source, on="source")
+    spans = windows.of(loaded.subjects)
     communication = busy.filter(activity="comm").with_columns(cause=pl.lit("communication"))
     found = runtime.resolve_windows(runtime.claims(busy, communication), spans).rows
     assert set(found.select("subject", "cause", "chip_ns").rows()) == {

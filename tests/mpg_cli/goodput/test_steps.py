@@ -14,13 +14,21 @@ from hypothesis import strategies as st
 from mpg_cli.goodput import steps
 
 CAUSES = ("productive", "input", "host_code")
-SUBJECTS = pl.DataFrame({"subject": [0, 1, 2], "source": [0, 0, 1], "device": [0, 1, 0]})
+SUBJECTS = pl.DataFrame(
+    {"subject": [0, 1, 2], "source": [0, 0, 1], "process": [None] * 3, "device": [0, 1, 0]},
+    schema_overrides={"process": pl.Int64},
+)
 SEGMENTS = {"subject": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "cause": pl.String}
 STEPS = {"source": pl.Int64, "step": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 
 
 def frame(rows: list[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def of_file(ranges: list[tuple[Any, ...]]) -> pl.DataFrame:
+    """Steps in files that do not tell processes apart."""
+    return frame(ranges, STEPS).with_columns(process=pl.lit(None, pl.Int64))
 
 
 def partition(subject: int, start: int, parts: list[tuple[int, str]]) -> list[tuple[Any, ...]]:
@@ -43,7 +51,7 @@ def test_a_step_is_the_sum_of_its_nanoseconds(given_parts: Any, given_spans: Any
     """Steps overlap, nest, repeat, and lie outside the segments."""
     rows = [row for s, (start, some) in enumerate(given_parts) for row in partition(s, start, some)]
     ranges = [(source, n, f"s{n}", a, a + length) for n, (source, a, length) in enumerate(given_spans)]
-    found = steps.by_cause(frame(rows, SEGMENTS), frame(ranges, STEPS), SUBJECTS)
+    found = steps.by_cause(frame(rows, SEGMENTS), of_file(ranges), SUBJECTS)
     expected: Counter[tuple[int, int, str]] = Counter()
     for source, number, _, start, end in ranges:
         for subject in (0, 1) if source == 0 else (2,):
@@ -71,6 +79,16 @@ def test_spread(walls: list[int]) -> None:
     assert found.p95_ns == min(not_above)
 
 
+def test_steps_of_a_process_are_those_of_its_devices() -> None:
+    devices = pl.DataFrame({"subject": [0, 1, 2], "source": 0, "process": [41, 41, 42], "device": [0, 1, 0]})
+    rows = [(0, 0, 10, "productive"), (1, 0, 10, "productive"), (2, 0, 10, "input")]
+    ranges = frame([(0, 1, "a", 0, 4), (0, 1, "b", 1, 7)], STEPS).with_columns(process=pl.Series([41, 42]))
+    found = steps.by_cause(frame(rows, SEGMENTS), ranges, devices).filter(pl.col("chip_ns") > 0)
+    assert found.select("name", "subject", "cause", "chip_ns").rows() == [
+        ("a", 0, "productive", 4), ("a", 1, "productive", 4), ("b", 2, "input", 6),
+    ]  # fmt: skip
+
+
 def test_no_steps_do_not_spread() -> None:
     assert steps.spread([]) is None
 
@@ -84,7 +102,7 @@ def outliers(*walls: int, **causes: list[int]) -> list[tuple[Any, ...]]:
         ranges.append((0, n, f"s{n}", at, at + wall))
         at += wall
     only = SUBJECTS.filter(pl.col("subject") == 0)
-    found = steps.outliers(steps.by_cause(frame(rows, SEGMENTS), frame(ranges, STEPS), only))
+    found = steps.outliers(steps.by_cause(frame(rows, SEGMENTS), of_file(ranges), only))
     return found.select("step", "wall_ns", "excess_ns", "cause", "cause_excess_ns").rows()
 
 
@@ -120,5 +138,5 @@ def test_devices_are_judged_apart() -> None:
         for n, wall in enumerate(some)
     ]
     rows = [row for subject in range(3) for row in partition(subject, 0, [(9000, "productive")])]
-    found = steps.outliers(steps.by_cause(frame(rows, SEGMENTS), frame(ranges, STEPS), SUBJECTS))
+    found = steps.outliers(steps.by_cause(frame(rows, SEGMENTS), of_file(ranges), SUBJECTS))
     assert found.select("source", "step", "device").rows() == [(0, 4, 0), (0, 4, 1)]

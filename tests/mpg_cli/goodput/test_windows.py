@@ -9,9 +9,9 @@ import pytest
 
 from mpg_cli.goodput import activity
 from mpg_cli.goodput.names import NameRules
-from mpg_cli.goodput.windows import find_steps, find_windows, repeated_ranges
+from mpg_cli.goodput.windows import find_steps, find_windows, missing_steps, repeated_ranges
 from mpg_parsers.errors import UsageError
-from tests.mpg_cli.datasets import dataset, host, op, source, step
+from tests.mpg_cli.datasets import call, dataset, host, op, source, step
 
 RULES = NameRules.load()
 BUSY = [op(20, 10), op(60, 20)]
@@ -50,6 +50,106 @@ def test_the_window(file: Any, choice: str, expected: Any) -> None:
 def test_each_file_has_its_own_and_one_without_device_activity_none() -> None:
     silent = source(steps=[step(1, 0, 10)], events=EVENTS)
     assert windows(STEPLESS, silent, STEPPED) == [(0, 20, 80, "device activity", 0), (2, 10, 70, "steps", 2)]
+
+
+def of_processes(*steps: Any, choice: str = "steps") -> tuple[list[Any], list[Any]]:
+    """The windows of each process and the steps, in a file of the processes 41 and 42."""
+    ops = [op(20, 10, process=41), op(60, 20, process=42), op(61, 9, process=42, device=1)]
+    made = dataset(source(ops, steps=steps, format="nsight-systems"))
+    loaded = activity.load(made, made.scan("sources").collect(), RULES)
+    found = find_windows(loaded, find_steps(made, None), choice)
+    columns = ("process", "start_ns", "end_ns", "basis", "steps")
+    by_device = found.of(loaded.subjects).select("subject", "start_ns", "end_ns")
+    windows = found.by_source.select(columns).rows()
+    own = dict(zip(loaded.subjects["subject"], loaded.subjects["process"], strict=True))
+    bounds = {row[0]: row[1:3] for row in windows}
+    assert by_device.rows() == [(subject, *bounds[own[subject]]) for subject in (0, 1, 2)]
+    return windows, found.steps.select("process", "start_ns").rows()
+
+
+def own(process: int, *more: Any) -> Any:
+    return step(*more) | {"process": process}
+
+
+HULL = (20, 80, "device activity")
+
+
+@pytest.mark.parametrize(
+    ("steps", "choice", "windows"),
+    [
+        ((own(41, 1, 0, 30), own(42, 1, 5, 90)), "steps", [(41, 0, 30, "steps", 1), (42, 5, 90, "steps", 1)]),
+        ((own(42, 1, 5, 90),), "steps", [(41, *HULL, 0), (42, 5, 90, "steps", 1)]),
+        ((), "steps", [(41, *HULL, 0), (42, *HULL, 0)]),
+        ((own(42, 1, 5, 90),), "device", [(41, *HULL, 0), (42, *HULL, 1)]),
+        ((own(43, 1, 5, 90),), "steps", [(41, *HULL, 0), (42, *HULL, 0)]),
+        ((step(1, 5, 90),), "steps", [(41, *HULL, 0), (42, *HULL, 0)]),
+    ],
+)
+def test_steps_of_a_process_are_no_window_of_another(steps: Any, choice: str, windows: Any) -> None:
+    found, kept = of_processes(*steps, choice=choice)
+    assert found == windows
+    assert kept == [(row["process"], row["start_ns"]) for row in steps if row.get("process") in (41, 42)]
+
+
+def test_where_devices_are_not_told_apart_by_process_steps_of_any_count() -> None:
+    events = [host(0, 50, "train", process=7), host(50, 20, "train", process=8)]
+    assert windows(source(BUSY, events=events), pattern="train") == [(0, 0, 70, "steps", 2)]
+
+
+def said(pattern: str | None, *files: Any) -> list[tuple[str, int, str]]:
+    made = dataset(*files)
+    loaded = activity.load(made, made.scan("sources").collect(), RULES)
+    found = find_windows(loaded, find_steps(made, pattern), "steps")
+    notices = missing_steps(made, found, loaded.sources, pattern)
+    assert {notice.kind for notice in notices} <= {"no_steps"}
+    return [(notice.message, notice.count, notice.source) for notice in notices]
+
+
+FORWARD = [host(10, 40, "forward"), host(50, 35, "forward")]
+NSIGHT, ROCPROF = {"format": "nsight-systems", "path": "a.sqlite"}, {"format": "rocprofv3", "path": "b.json"}
+END = ": the window is the hull of the device activity"
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "message"),
+    [
+        (source(BUSY), None, f"no ProfilerStep ranges{END}"),
+        (source(BUSY), "x", f"no host range matches 'x'{END}"),
+        (
+            source(BUSY, events=FORWARD[:1], **NSIGHT),
+            None,
+            f"no NVTX range is named like a step, such as `step 3`{END}",
+        ),
+        (
+            source(BUSY, events=FORWARD[:1], **ROCPROF),
+            None,
+            f"no ROCTx range is named like a step, such as `step 3`{END}",
+        ),
+        (
+            source(BUSY, events=FORWARD, **NSIGHT),
+            None,
+            f"{END}; a range that repeats could serve: --step-regex '^forward$'",
+        ),
+        (source(BUSY, **NSIGHT), "x", f"no host range matches 'x'{END}"),
+        (
+            source(BUSY, events=[call(1)], **NSIGHT),
+            None,
+            f"no NVTX ranges at all (was it traced, with a version of the package that the profiler knows?){END}",
+        ),
+    ],
+)
+def test_what_is_said_without_steps(file: Any, pattern: str | None, message: str) -> None:
+    ((text, count, path),) = said(pattern, STEPPED if pattern is None else source(), file)
+    assert text.endswith(message)
+    assert (count, path) == (1, file["sources"][0]["path"])
+
+
+def test_processes_without_steps_are_counted() -> None:
+    ops = [op(0, 10, process=process) for process in (41, 42, 43)]
+    message = "2 of 3 processes with device work have no steps of their own: their window is the hull of the device "
+    assert said(None, source(ops, steps=[own(42, 1, 0, 9)], **NSIGHT)) == [
+        (message + "activity", 2, "a.sqlite")
+    ]
 
 
 RANGES = [

@@ -116,6 +116,7 @@ def _hotspots() -> tuple[Hotspot, ...]:
         ),
         ("synchronisation", "aten::item", "train.py(88): log_loss", 118_000_000, 48, 5, 3_100_000),
         ("launch_bound", "aten::copy_", None, 42_000_000, 96, 1, 401_000),
+        ("host_code", "host code, before aten::mm", None, 21_000_000, 4, 6, None),
         ("unknown", "no host event", None, 56_000_000, 11, 2, None),
     )
     return tuple(
@@ -128,8 +129,8 @@ def _hotspots() -> tuple[Hotspot, ...]:
             count,
             PATHS[rank],
             rank,
-            None if longest is None else 21_713 + rank,
-            None if longest is None else START + 1_000_000 * rank,
+            None if cause == "unknown" else 21_713 + rank,
+            None if cause == "unknown" else START + 1_000_000 * rank,
             longest,
         )
         for cause, name, frame, ns, count, rank, longest in places
@@ -216,7 +217,9 @@ def starved() -> Report:
         collectives=tuple(_collective(i) for i in range(48)),
         findings=_findings(),
         hotspots=_hotspots(),
-        dashboard=Dashboard(0.993, 0.241, 0.612, None, 0.98, {"occupancy": "the trace does not estimate it"}),
+        dashboard=Dashboard(
+            0.993, 0.241, 0.612, None, 0.98, 0.0, {"occupancy": "the trace does not estimate it"}
+        ),
         communicators=_communicators(),
         step_spread=StepSpread(48, WALL, 1_200_000, WALL - 2_000_000, WALL + 7_000_000, WALL + 9_000_000),
         outliers=(StepOutlier(PATHS[3], 3, 3, 17, WALL + 9_000_000, 9_000_000, "input", 8_750_000),),
@@ -340,5 +343,7 @@ def serving() -> Report:
         inference=_engine(),
         breakdown=_breakdown(),
         communicators=(alone,),
-        dashboard=Dashboard(0.501, 0.0, None, 0.352, 0.66, {"sm_activity": "no launch grids in the trace"}),
+        dashboard=Dashboard(
+            0.501, 0.0, None, 0.352, 0.66, 0.957, {"sm_activity": "no launch grids in the trace"}
+        ),
     )

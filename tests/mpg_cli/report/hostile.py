@@ -11,6 +11,7 @@ from mpg_cli.report.model import (
     Collective,
     Communicator,
     Dashboard,
+    DeviceWitness,
     Evidence,
     Finding,
     Goodput,
@@ -20,6 +21,7 @@ from mpg_cli.report.model import (
     NameRule,
     Op,
     Price,
+    ProfiledKernel,
     Ratio,
     Report,
     Roofline,
@@ -33,6 +35,7 @@ from mpg_cli.report.model import (
     Unmodelled,
     Warning,  # noqa: A004
     Window,
+    Witness,
 )
 from tests.mpg_cli.report.reports import device, kernel, ledger, quality, source, two_ranks
 
@@ -73,7 +76,7 @@ def attribution(names: tuple[str, ...]) -> dict[str, object]:
     return {
         "findings": tuple(Finding(n, n, n, n, n, 10, 0.1, 1.1, n, evidence, (n, n), 0.5) for n in names),
         "hotspots": tuple(Hotspot(n, n, n, 10, 0.1, 1, n, 0, 1, 1_001, 1) for n in names),
-        "dashboard": Dashboard(0.5, 0.1, None, None, 0.5, {"sm_activity": names[0], "occupancy": names[-1]}),
+        "dashboard": Dashboard(0.5, 0.1, None, None, 0.5, 0.5, {"sm_activity": names[0], "occupancy": names[-1]}),
         "communicators": tuple(
             Communicator(n, n, 2, (0, 1), 1, 10, 5, 5, 1, 1, {n: 1}, 1, 1.0, n, n) for n in names
         ),
@@ -88,7 +91,14 @@ def attribution(names: tuple[str, ...]) -> dict[str, object]:
         ),
         "segments": tuple(Segment(names[0], n, 10, 10, 5, 1, {n: 5}) for n in names),
         "price": Price(2.5, None),
-    }
+        "profiled": tuple(
+            ProfiledKernel(n, n, n, 1, 10, 0.1, 1, 0.5, None, 0.5, 0.5, 1.5, None, n, n) for n in names
+        ),
+        "witness": Witness(
+            1.0, 0.5, 0.5, None, 0.5, 0.5, 0.5, 1e9, names,
+            tuple(DeviceWitness(n, None, 1, 0, 0.5, 1.0, 1, 10, 0.5, None, 0.5, 0.5, 0.5, None) for n in names),
+        ),
+    }  # fmt: skip
 
 
 def named(*names: str) -> Report:
@@ -154,7 +164,7 @@ def zeros() -> Report:
         quality=quality((Window("a", "", 0, 0, 0, 0, 0, 0),), ""),
         findings=(Finding("", "", "", "", "", 0, nan, nan, "", (Evidence(""),), (), nan),),
         hotspots=(Hotspot("", "", None, 0, nan, 0, "", None, None, None, None),),
-        dashboard=Dashboard(nan, nan, None, nan, nan),
+        dashboard=Dashboard(nan, nan, None, nan, nan, nan),
         communicators=(Communicator("", None, None, (), 0, 0, 0, 0, None, None, {}, None, nan, ""),),
         step_spread=StepSpread(0, 0, 0, 0, 0, 0),
         outliers=(StepOutlier("", None, 0, "", 0, 0, "", 0),),
@@ -163,4 +173,9 @@ def zeros() -> Report:
         breakdown=(Breakdown("", "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, nan),),
         segments=(Segment("", "", 0, 0, 0, None, {}),),
         price=Price(nan, 0),
-    )
+        profiled=(ProfiledKernel("", None, None, 0, 0, nan, None, nan, nan, nan, nan, nan, nan, None, None),),
+        witness=Witness(
+            nan, nan, nan, nan, nan, nan, nan, nan, (),
+            (DeviceWitness("", None, None, 0, nan, nan, 0, 0, nan, nan, nan, nan, nan, nan),) * 2,
+        ),
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mpg_cli.report import attributed, hostile, programs, reports
+from tests.mpg_cli.report import attributed, counted, hostile, programs, reports
 
 ALL = {
     "single": reports.single,
@@ -17,6 +17,7 @@ ALL = {
     "no_bandwidth": programs.no_bandwidth,
     "starved": attributed.starved,
     "serving": attributed.serving,
+    "profiled": counted.profiled,
     "hostile": hostile.hostile,
     "zeros": hostile.zeros,
 }

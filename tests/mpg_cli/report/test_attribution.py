@@ -48,6 +48,25 @@ def test_the_first_finding() -> None:
     assert lines(found)[-1].startswith("1 more finding, with --detail. Each gain is an upper bound")
 
 
+@pytest.mark.parametrize(
+    ("gains", "numbers", "note"),
+    [
+        ((4.0, 3.0, 2.0, 1.5, 1.5), [1, 2, 3], "2 more findings, with --detail. "),
+        ((1.1, 1.1, 1.1, 1.5, 1.2), [1, 2, 3, 4], "1 more finding, with --detail. "),
+        ((1.1, 1.1, 1.1, None, 1.2), [1, 2, 3, 5], "Number 5 is shown for its gain, the largest. 1 more finding, "),
+        ((None, None, None, None, 1.2), [1, 2, 3, 5], "Number 5 is shown for its gain, the largest. 1 more finding, "),
+    ],
+)  # fmt: skip
+def test_a_number_out_of_turn_is_explained(
+    gains: tuple[float | None, ...], numbers: list[int], note: str
+) -> None:
+    base = attributed.starved()
+    found = tuple(replace(base.findings[0], gain=gain, title="x") for gain in gains)
+    shown = lines(section(replace(base, findings=found), "Do this first"))
+    assert shown[:-1] == [f"{number}  x" for number in numbers]
+    assert shown[-1].startswith(note)
+
+
 def test_all_findings_in_detail_in_the_order_of_the_report() -> None:
     report = attributed.starved()
     found = section(report, "Do this first", detail=True)
@@ -117,7 +136,7 @@ def test_without_an_account_there_is_nothing_to_say() -> None:
 def test_hotspots() -> None:
     found = section(attributed.starved(), "Why the chips were idle")
     assert headers(tables(found)[0]) == [
-        "idle (chip-ms)", "share %", "cause", "pieces", "the host was in", "Python frame", "longest (ms)", "on rank",
+        "idle (chip-ms)", "share %", "cause", "pieces", "caused by", "Python frame", "event (ms)", "on rank",
         "ts (µs)", "thread",
     ]  # fmt: skip
     rows = cells(tables(found)[0])[2:4]
@@ -125,6 +144,9 @@ def test_hotspots() -> None:
         ["118.0", "1.4", "host synchronisation", "48", "aten::item", "3.1", "5", "1365627862762064.125"],
         ["56.0", "0.7", "unexplained", "11", "no host event", "—", "2", "—"],
     ]
+    assert cells(tables(found)[0])[-1][2:] == [
+        "host_code", "4", "host code, before aten::mm", "—", "—", "6", "1365627862763064.125", "21719",
+    ]  # fmt: skip
 
 
 def test_many_hotspots_are_summed() -> None:
@@ -132,7 +154,7 @@ def test_many_hotspots_are_summed() -> None:
     many = tuple(replace(base.hotspots[0], chip_ns=1_000_000 * i) for i in range(1, 14))
     found = section(replace(base, hotspots=many), "Why the chips were idle")
     assert [row[0] for row in cells(tables(found)[0])] == [f"{i}.00" for i in range(13, 3, -1)]
-    assert lines(found)[-1] == "3 more places with 6.000 ms; all are in the JSON report."
+    assert lines(found)[-1] == "The JSON report lists 3 more places with 6.000 ms."
     assert "Why the chips were idle" not in titles(reports.single())
 
 
@@ -145,10 +167,17 @@ def test_remarks() -> None:
         "launch_bound": "Optimizer.step#AdamW.step",
         "synchronisation": "aten::item",
         "unknown": "no host event",
-        "communication_wait": "rank 3 last in 40 of 40",
+        "host_code": "host code, before aten::mm",
+        "communication_wait": "rank 3 last, 40 of 40 with a clear order",
         "communication": "reduce_scatter 12.0 % hidden",
     }
     assert remarks.remarks(reports.single()) == {}
+
+
+def test_who_is_last_of_all_collectives() -> None:
+    clear = tuple(one for one in attributed.starved().collectives if not one.near_tie)
+    report = replace(attributed.starved(), collectives=clear)
+    assert remarks.remarks(report)["communication_wait"] == "rank 3 last in 40 of 40"
 
 
 def late(rank: int, *, wait: int = 5, near_tie: bool = False, transient: bool = False) -> Collective:
@@ -188,16 +217,20 @@ def test_dashboard() -> None:
     report = attributed.starved()
     assert facts(section(report, "What a dashboard")) == [
         ("GPU-Util", "99.3 %: a kernel was resident (nvidia-smi)"),
-        ("of that", "24.1 %: nothing but collectives was resident, be it waiting or moving data"),
+        (
+            "only collectives",
+            "24.1 % of the window: no other kernel was resident, be it waiting or moving data",
+        ),
         ("SM activity", "61.2 %: blocks launched over the SMs there are, known for 98.0 % of kernel time"),
         ("occupancy", "— the trace does not estimate it"),
         ("RG", "61.4 %: a kernel computed"),
         ("MFU", "23.5 %: useful FLOPs of those possible at the peak"),
     ]
     verdict = dict(facts(build(report)[1]))
-    assert verdict["dashboard"] == "nvidia-smi would show 99.3 % GPU-Util; for 24.1 % only collectives ran"
+    shown = "nvidia-smi would show 99.3 % GPU-Util; for 24.1 % of the window only collectives ran"
+    assert verdict["dashboard"] == shown
     assert "device busy" not in verdict
-    idle = replace(report, dashboard=Dashboard(0.5, 0.0, None, None, 0.0))
+    idle = replace(report, dashboard=Dashboard(0.5, 0.0, None, None, 0.0, 0.0))
     assert [label for label, _ in facts(section(idle, "What a dashboard"))][:2] == ["GPU-Util", "SM activity"]
     assert dict(facts(section(idle, "What a dashboard")))["occupancy"] == "— not known"
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHOWN = ("single", "two_ranks", "bounds", "no_steps", "fleet", "empty")
-JUDGED = ("owlv2", "uncovered", "recomputed", "no_bandwidth", "starved", "serving")
+JUDGED = ("owlv2", "uncovered", "recomputed", "no_bandwidth", "starved", "serving", "profiled")
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -26,7 +26,9 @@ def test_program(name: str, width: int, golden: Callable[[str, bytes], None]) ->
     golden(f"report/{name}.{width}.txt", rendered.text(samples.ALL[name](), width).encode())
 
 
-@pytest.mark.parametrize(("name", "width"), [("owlv2", 100), ("recomputed", 160), ("starved", 160)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("owlv2", 100), ("recomputed", 160), ("starved", 160), ("profiled", 160)]
+)
 def test_detail(name: str, width: int, golden: Callable[[str, bytes], None]) -> None:
     golden(
         f"report/{name}.{width}.detail.txt", rendered.text(samples.ALL[name](), width, detail=True).encode()
@@ -38,7 +40,9 @@ def test_ascii(name: str, golden: Callable[[str, bytes], None]) -> None:
     golden(f"report/{name}.80.ascii.txt", rendered.ascii_bytes(samples.ALL[name](), 80))
 
 
-@pytest.mark.parametrize("name", ["single", "two_ranks", "hostile", "uncovered", "starved", "serving"])
+@pytest.mark.parametrize(
+    "name", ["single", "two_ranks", "hostile", "uncovered", "starved", "serving", "profiled"]
+)
 def test_markdown(name: str, golden: Callable[[str, bytes], None]) -> None:
     golden(f"report/{name}.md", markdown.render(samples.ALL[name]()).encode())
 

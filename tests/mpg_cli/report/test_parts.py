@@ -20,8 +20,8 @@ def test_collectives_say_why_a_rank_was_late() -> None:
     found = section(attributed.starved(), "Collectives", detail=True)
     assert lines(found)[0] == (
         "Over all ranks 3.546 s of transfer and 33.89 s of waiting for the last rank. Rank 3 arrives last in "
-        "40 of 40 collectives, not counting 7 near ties and 1 at the start of the recording. 82.8 % of this is "
-        "hidden behind computing. The last rank was late because of: input (40)."
+        "40 of 40 collectives with a clear order, not counting 7 near ties and 1 at the start of the recording. "
+        "82.8 % of this is hidden behind computing. The last rank was late because of: input (40)."
     )
     table = tables(found)[0]
     by_index = {row[0]: dict(zip(headers(table), row, strict=True)) for row in cells(table)}
@@ -175,6 +175,14 @@ def test_modules_as_a_tree() -> None:
     ]
     assert headers(tables(found)[1])[-1] == "stream"
     assert "own (ms)" not in headers(tables(found)[1])
+
+
+def test_rows_that_are_not_shown_are_counted() -> None:
+    row = attributed.serving().breakdown[-1]
+    many = tuple(replace(row, key=str(i)) for i in range(23))
+    found = section(replace(attributed.serving(), breakdown=many), "Device time divided")
+    assert (len(cells(tables(found)[0])), lines(found)[-1]) == (20, "The JSON report lists 3 more rows.")
+    assert len(lines(section(replace(attributed.serving(), breakdown=many[:20]), "Device time divided"))) == 1
 
 
 def test_operators_have_their_own_time_where_others_are_inside() -> None:

@@ -377,6 +377,13 @@ def test_json_has_whole_and_finite_numbers() -> None:
         } == {int}
         assert all(isfinite(value) for value in op.values() if isinstance(value, float))
     assert loaded["rooflines"] == [
-        {"chip": "H100 SXM", "dtype": "bf16", "peak_tflops": 989.4, "bandwidth_gbps": 3350.0}
+        {
+            "chip": "H100 SXM",
+            "dtype": "bf16",
+            "peak_tflops": 989.4,
+            "bandwidth_gbps": 3350.0,
+            "peak_source": "",
+            "bandwidth_source": "",
+        }
     ]
     assert orjson.loads(json.render(programs.no_bandwidth()))["ops"][2]["bytes"] is None

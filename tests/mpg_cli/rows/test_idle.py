@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from mpg_cli.goodput.idle import evidence
@@ -23,7 +25,7 @@ def segments(*rows: tuple[int, int, int, str, int | None]) -> pl.DataFrame:
     return pl.DataFrame([(source, source, *row) for source, *row in rows], SEGMENTS, orient="row")
 
 
-def events(*rows: dict[str, object]) -> pl.DataFrame:
+def events(*rows: dict[str, Any]) -> pl.DataFrame:
     about = {"source": 0, "before": False, "thread": 9, "start_ns": 100, "dur_ns": 50, "kind": "op"}
     return pl.DataFrame([{"evidence": i} | about | row for i, row in enumerate(rows)], schema=evidence.SCHEMA)
 
@@ -82,6 +84,9 @@ def test_what_the_host_was_in() -> None:
         ("between two activities of a stream", None),
     ]
     assert {row.source for row in rows} == {"b.json"}
+    assert [(row.start_ns, row.dur_ns) for row in rows] == [
+        (100, 50), (100, None), (100, None), (100, 50), (100, 50), (None, None),
+    ]  # fmt: skip
 
 
 def test_objects_of_a_builtin_are_one_place() -> None:

@@ -72,8 +72,9 @@ def test_inference() -> None:
 
 
 def test_dashboard() -> None:
-    found = Dashboard(0.5, 0.1, None, 0.25, 0.9, {"sm_activity": "why"})
-    assert step_rows.dashboard(found) == model.Dashboard(0.5, 0.1, None, 0.25, 0.9, {"sm_activity": "why"})
+    reasons = {"sm_activity": "why"}
+    found = Dashboard(0.5, 0.1, None, 0.25, 0.9, 0.8, reasons)
+    assert step_rows.dashboard(found) == model.Dashboard(0.5, 0.1, None, 0.25, 0.9, 0.8, reasons)
 
 
 def test_breakdown_lists_the_largest() -> None:

@@ -43,6 +43,11 @@ def parse(folder: Path, export: Exporter | Tables, *, parquet: bool = False, **o
     return parse_file(path, **options)
 
 
+def launch(process: int, number: int) -> int:
+    """The correlation id of a launch in an export of several processes."""
+    return (process << 32) + number
+
+
 def notices(parsed: Parsed) -> dict[str, str]:
     """Notices by kind, the messages of one kind joined."""
     found: dict[str, str] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fixtures.nsight.writer import GRAPH, KERNEL, MEMCPY, MEMSET, Exporter, global_pid
-from tests.parsers.nsight.parsing import counted, notices, parse
+from tests.parsers.nsight.parsing import counted, launch, notices, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,9 +38,9 @@ def test_kernels(tmp_path: Path, *, parquet: bool) -> None:
         "graph_node",
     )
     assert ops.select(columns).rows() == [
-        (41, 0, 7, 1_000, 500, "kernel", GEMM, 5, None),
-        (42, 1, None, 2_000, 700, "kernel", FILL, 6, None),
-        (41, 0, 7, 3_000, 1, "kernel", GEMM, 7, 9),
+        (41, 0, 7, 1_000, 500, "kernel", GEMM, launch(41, 5), None),
+        (42, 1, None, 2_000, 700, "kernel", FILL, launch(42, 6), None),
+        (41, 0, 7, 3_000, 1, "kernel", GEMM, launch(41, 7), 9),
     ]
     assert ops.select("grid", "block").row(0) == ("[108, 2, 1]", "[256, 1, 1]")
     assert ops["blocks_per_sm"].to_list() == [None] * 3  # the export states no SMs
@@ -105,8 +105,8 @@ def test_graphs_recorded_as_wholes(tmp_path: Path) -> None:
     parsed = parse(tmp_path, export)
     graphs = parsed["device_ops"].filter(kind="graph")
     assert graphs.select("name", "start_ns", "dur_ns", "correlation").rows() == [
-        ("CUDA graph 3", 5_000, 4_000, 8),
-        ("CUDA graph", 10_000, 2_000, 9),
+        ("CUDA graph 3", 5_000, 4_000, launch(41, 8)),
+        ("CUDA graph", 10_000, 2_000, launch(41, 9)),
     ]
     assert counted(parsed)["graph_level_trace"] == 2
     assert "--cuda-graph-trace=node" in notices(parsed)["graph_level_trace"]
@@ -162,7 +162,9 @@ def test_values_of_the_wrong_type_are_left_out(tmp_path: Path) -> None:
     export.copy(5_000, 5_010, (1, 1, 2), bytes="many", correlationId=3.0)
     parsed = parse(tmp_path, export)
     copies = parsed["device_ops"].filter(kind="memcpy")
-    assert copies.select("bytes", "correlation").rows() == [(None, 3)]  # 3.0 is what pandas makes of 3
+    assert copies.select("bytes", "correlation").rows() == [
+        (None, launch(1, 3))
+    ]  # 3.0 is what pandas makes of 3
     assert notices(parsed)["bad_row"].startswith(" [1] 1 values of CUPTI_ACTIVITY_KIND_MEMCPY.bytes")
 
 

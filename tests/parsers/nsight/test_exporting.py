@@ -21,7 +21,8 @@ OLD = b"\x00\x01NVIDIA Tegra Profiler Report 1." + bytes(range(256))
 
 @pytest.fixture(autouse=True)
 def _no_nsys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _: None)
+    found = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "nsys" else found(name))
 
 
 def report(folder: Path, data: bytes = NEW, name: str = "my report.nsys-rep") -> Path:
@@ -69,6 +70,11 @@ def test_an_nsys_that_is_older_than_the_report(tmp_path: Path) -> None:
     error = failure(report(tmp_path), nsys(tmp_path, version("2024.1.1.59", "exit 9")))
     assert error.kind == "needs_export"
     assert "2024.1.1, which cannot read it" in error.message
+
+
+def test_an_nsys_that_is_not_there(tmp_path: Path) -> None:
+    error = failure(report(tmp_path), "/nowhere/nsys")
+    assert error.message.endswith("and there is no program /nowhere/nsys")
 
 
 def test_an_nsys_of_unknown_version(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fixtures.nsight.writer import NVTX, RUNTIME, SYNC, Exporter, global_pid, global_tid
-from tests.parsers.nsight.parsing import Parsed, counted, notices, parse
+from tests.parsers.nsight.parsing import Parsed, counted, launch, notices, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +32,9 @@ def test_calls(tmp_path: Path, *, parquet: bool) -> None:
     parsed = parse(tmp_path, export, parquet=parquet)
     columns = ("name", "process", "thread", "start_ns", "dur_ns", "correlation")
     assert events(parsed, "runtime", *columns) == [
-        ("cudaLaunchKernel", 41, 77, 900, 50, 5),
+        ("cudaLaunchKernel", 41, 77, 900, 50, launch(41, 5)),
         ("cuMemAlloc_v2", 42, 78, 960, 10, None),
-        ("cudaLaunchKernel_ptsz", 41, 77, 980, 10, 6),
+        ("cudaLaunchKernel_ptsz", 41, 77, 980, 10, launch(41, 6)),
     ]
 
 
@@ -158,11 +158,3 @@ def test_host_rows_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     assert parsed["host_events"].is_empty()
     assert counted(parsed)["bad_row"] == 2
     assert "NVTX_EVENTS" in notices(parsed)["bad_row"]
-
-
-def test_no_ranges_is_said(tmp_path: Path) -> None:
-    assert "NVTX" in notices(parse(tmp_path, base()))["no_steps"]
-    export = base()
-    export.range(0, 1, "forward")
-    (tmp_path / "b").mkdir()
-    assert "no_steps" not in counted(parse(tmp_path / "b", export))

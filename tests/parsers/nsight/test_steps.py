@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixtures.nsight.writer import Exporter
-from tests.parsers.nsight.parsing import counted, parse
+from fixtures.nsight.writer import KERNEL, Exporter
+from tests.parsers.nsight.parsing import counted, notices, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,19 +67,40 @@ def test_of_nested_families_the_one_that_covers_most_time(tmp_path: Path) -> Non
     assert names == ["iteration 0", "iteration 1", "iteration 2"]
 
 
-def test_steps_of_a_process_with_device_work_come_first(tmp_path: Path) -> None:
+def test_steps_are_those_of_processes_with_device_work(tmp_path: Path) -> None:
     export = work(2)
     export.range(0, 900, "step 1", process=1)
     export.range(0, 500, "step 1", process=2)
     parsed = parse(tmp_path, export)
-    assert parsed["steps"]["end_ns"].to_list() == [500]
-    assert "steps_of_one_process" not in counted(parsed)
+    assert parsed["steps"].select("process", "end_ns").rows() == [(2, 500)]
+    assert not notices(parsed)
 
 
-def test_steps_of_several_processes_are_those_of_one(tmp_path: Path) -> None:
+def test_each_process_has_its_own(tmp_path: Path) -> None:
     export = work(1, 2, 3)
-    for process in (1, 2, 3):
+    for process in (1, 3):
         export.range(process, process + 500, "step 1", process=process)
+        export.range(process + 500, process + 505, "step 2", process=process)
+    export.range(0, 100, "batch 7", process=3)
+    export.range(0, 501, "batch 7", process=1, thread=9)
+    export.range(600, 700, "batch 8", process=1, thread=9)
+    found = parse(tmp_path, export)["steps"].select("process", "name", "start_ns").rows()
+    assert found == [(1, "batch 7", 0), (3, "step 1", 3), (3, "step 2", 503), (1, "batch 8", 600)]
+
+
+def test_steps_of_processes_without_device_work_are_not_used(tmp_path: Path) -> None:
+    export = work(1)
+    for process in (2, 3):
+        export.range(0, 500, "step 1", process=process)
     parsed = parse(tmp_path, export)
-    assert parsed["steps"]["start_ns"].to_list() == [1]
-    assert counted(parsed)["steps_of_one_process"] == 2
+    assert parsed["steps"].is_empty()
+    assert counted(parsed) == {"steps_elsewhere": 2}
+
+
+def test_an_export_that_does_not_tell_processes_apart(tmp_path: Path) -> None:
+    """The device rows have no globalPid."""
+    export = Exporter()
+    export.add(KERNEL, start=0, end=5, deviceId=0, shortName=export.string("gemm"))
+    export.range(0, 500, "step 1", process=2)
+    export.range(0, 400, "step 1", process=3)
+    assert parse(tmp_path, export)["steps"].select("process", "end_ns").rows() == [(None, 500)]

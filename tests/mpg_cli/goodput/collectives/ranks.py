@@ -54,7 +54,8 @@ def busy_of(loaded: Activity) -> pl.DataFrame:
 def windows_of(loaded: Activity, basis: str = "steps") -> Windows:
     """Windows over each source's device activity, said to be of this basis."""
     hulls = loaded.ops.group_by("source").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-    by_source = hulls.with_columns(basis=pl.lit(basis), steps=pl.lit(1)).sort("source")
+    about = {"process": pl.lit(None, pl.Int64), "basis": pl.lit(basis), "steps": pl.lit(1)}
+    by_source = hulls.with_columns(**about).sort("source")
     return Windows(by_source, pl.DataFrame())
 
 

@@ -81,7 +81,9 @@ class Oracle:
             else self.host_side(at, call, tail)
         )
         cause, firm = found
-        drained = cause in ("launch_bound", "host_code") and not firm and self.drained(start, call)
+        drained = (
+            cause in ("launch_bound", "host_code") and not firm and not tail and self.drained(start, call)
+        )
         return "synchronisation" if drained else cause
 
     def soft_end(self, start: int, end: int, tail: bool, call: Event | None) -> int:

@@ -242,9 +242,50 @@ def test_evidence_says_what_where_and_when():
     told = found.segments.join(found.evidence, on="evidence", how="left").sort("start_ns")
     rows = told.select("start_ns", "end_ns", "kind", "name", "op", "frame", "range", "thread").rows()
     assert rows == [
-        (10, 20, "runtime", "launch", "aten::add", "train.py(7): step", "## forward ##", 1),
+        (10, 15, "op", "aten::add", "aten::add", "train.py(7): step", "## forward ##", 1),
+        (15, 20, "runtime", "launch", "aten::add", "train.py(7): step", "## forward ##", 1),
     ]
-    assert found.evidence["source"].to_list() == [0]
+    assert found.evidence["source"].to_list() == [0, 0]
+
+
+def test_late_launches_name_what_the_host_was_in():
+    """The outermost operator that began in the gap, and before that the innermost that was open already."""
+    events = [
+        FIRST,
+        Event(1, 2, 30, "op", "compiled region"),
+        Event(1, 14, 22, "op", "aten::linear"),
+        Event(1, 15, 21, "op", "aten::addmm"),
+        launch(1, 19, 20, 2),
+    ]
+    found = attribute([BEFORE, Op(7, 20, 30, "kernel", 2)], events, (0, 30))
+    told = found.segments.join(found.evidence, on="evidence").sort("start_ns")
+    assert told.select("start_ns", "end_ns", "name").rows() == [
+        (10, 14, "compiled region"),
+        (14, 20, "aten::linear"),
+    ]
+
+
+def test_a_range_names_the_frame_with_most_time_in_it():
+    events = [
+        FIRST,
+        Event(1, 10, 17, "annotation", "load"),
+        Event(1, 1, 19, "python", "train.py(1): main"),
+        Event(1, 10, 11, "python", "profiler.py(1): enter"),
+        Event(1, 11, 16, "python", "image.py(7): resize"),
+        launch(1, 17, 18, 2),
+    ]
+    found = attribute([BEFORE, Op(7, 20, 30, "kernel", 2)], events, (0, 30))
+    assert found.evidence.filter(name="load")["frame"].to_list() == ["image.py(7): resize"]
+
+
+def test_nothing_is_late_after_the_last_activity():
+    span = Event(1, 0, 30, "annotation", "ProfilerStep#1")
+    sync = Event(1, 2, 12, "runtime", "sync")
+    found = attribute([BEFORE], [FIRST, span, sync], (0, 30))
+    assert dict(found.rows().select("cause", "chip_ns").iter_rows()) == {
+        "synchronisation": 2,
+        "host_code": 18,
+    }
 
 
 def test_host_code_that_nothing_names_is_placed_by_what_came_next():

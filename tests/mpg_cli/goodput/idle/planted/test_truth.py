@@ -153,7 +153,18 @@ def test_a_blocking_copy_drains() -> None:
     m = machine()
     m.copy_and_wait(TO_HOST)
     m.spend(10_000)
-    assert causes(m) == {"memory_copy": 1_376, "synchronisation": CALL + 2_144 + 10_000}
+    assert causes(m) == {"host_code": 10_000, "memory_copy": 1_376, "synchronisation": CALL + 2_144}
+
+
+def test_a_blocking_copy_makes_what_is_launched_next_late() -> None:
+    m = machine()
+    m.copy_and_wait(TO_HOST)
+    m.spend(10_000)
+    with m.op("aten::mm"):
+        m.launch(MATMUL)
+    found = causes(m)
+    assert found["synchronisation"] > CALL + 2_144 + 10_000
+    assert "host_code" not in found
 
 
 def test_carried_over_work_waits_from_the_beginning() -> None:
