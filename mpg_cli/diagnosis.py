@@ -74,9 +74,9 @@ def _by_rank(
 
     @cache
     def hotspots(rank: int) -> tuple[Hotspot, ...]:
-        mine = owners.filter(col.source.is_in([source for source, of in ranks.items() if of == rank]))
-        idle = account.idle.join(mine, on="subject", maintain_order="left")
-        return hotspot_rows(idle, account.evidence, capacity_ns, paths, ranks)
+        mine = col.source.is_in([source for source, of in ranks.items() if of == rank])
+        idle = account.idle.join(owners.filter(mine), on="subject", maintain_order="left")
+        return hotspot_rows(idle, account.evidence.filter(mine), capacity_ns, paths, ranks)
 
     return hotspots
 

@@ -12,6 +12,7 @@ import pytest
 
 from mpg_cli import findings
 from mpg_cli.findings.facts import HOST
+from mpg_cli.report.units import duration
 from tests.mpg_cli.running import ROOT, analyze
 from tests.real_traces import NO_CORPUS, REAL, analyze_real
 
@@ -161,7 +162,7 @@ def test_host_of_a_late_rank_is_its_own(dlrm: Analysed) -> None:
     own = [each for each in dlrm.facts.rank_hotspots(7) if each.cause in HOST]
     most = max(own, key=lambda each: each.chip_ns)
     text = straggler(dlrm.report, 7)[1][-1]
-    assert text == f"{most.name}: {most.chip_ns / 1000:.1f} µs in {most.count} pieces of idle time on rank 7"
+    assert text == f"{most.name}: {duration(most.chip_ns)} in {most.count} pieces of idle time on rank 7"
     assert most.chip_ns <= dlrm.facts.of_rank(7, *HOST)
 
 

@@ -152,7 +152,8 @@ class Facts:
 
 def longest(rows: pl.DataFrame, column: str = "length_ns") -> pl.DataFrame:
     """The row with the largest value (the first on the first device of several), or none of none."""
-    return rows.filter(pl.col(column) == pl.col(column).max()).sort("subject", "start_ns").head(1)
+    keys = [name for name in ("subject", "start_ns", "at_ns", "to_ns") if name in rows.columns]
+    return rows.filter(pl.col(column) == pl.col(column).max()).sort(keys, nulls_last=True).head(1)
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ def test_the_settings_shown_are_all_there_are(tmp_path: Path, monkeypatch: pytes
     assert Models.load(loaded.models).declared
     assert hardware.load(loaded.chips).chips[0].name == loaded.chips[0]["name"]
     shown_as_examples = {
-        "step_regex": None, "nsys": None, "cache_dir": None, "chip": None, "useful_tokens": None, "flops_per_step": None,
+        "step_regex": None, "nsys": None, "cache_dir": None, "chip": None, "useful_tokens": None,
+        "flops_per_step": None,
         "price": None, "job_chips": None, "by": (),
         "name_rules": (), "idle_rules": (), "models": (), "chips": (),
     }  # fmt: skip

@@ -124,7 +124,7 @@ def amounts(report: model.Report) -> dict[str, int]:
     return {cause: ns for cause, ns in found.items() if ns}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(fleets)
 def test_every_nanosecond_is_counted_once_and_under_the_right_cause(fleet: Any) -> None:
     report = run(fleet)
@@ -186,7 +186,7 @@ def expected_steps(fleet: Any) -> dict[tuple[str, int, int], tuple[int, ...]]:
     return found
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(fleets, st.integers(0, 1000))
 def test_neither_the_order_of_rows_nor_the_view_changes_an_amount(fleet: Any, seed: int) -> None:
     report = run(fleet)

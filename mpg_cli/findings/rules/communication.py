@@ -113,7 +113,8 @@ def _own_excess(facts: Facts, rank: int, guilt: Blame, reason: str) -> int:
 
 def _main_reason(facts: Facts, guilt: Blame) -> str:
     """The reason of most of the lateness; "" where none has more than half, unknown where most waits have no reason."""
-    nameless = blame(facts, lambda c: c in guilt.collectives and c.reason == "unknown")
+    mine = {c.index for c in guilt.collectives}
+    nameless = blame(facts, lambda c: c.index in mine and c.reason == "unknown")
     if nameless.waited_ns * 2 > guilt.waited_ns:
         return "unknown"
     total = sum(c.late_ns for c in guilt.collectives)

@@ -119,7 +119,7 @@ def devices(draw: st.DrawFn) -> tuple[list[Op], list[Event]]:
     return ops, events
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(devices(), st.integers(0, 10), st.integers(40, 50), st.sampled_from([None, 1, STEPPER]))
 def test_any_trace_agrees_with_the_oracle(made, low, high, stepper):
     ops, events = made
