@@ -363,3 +363,15 @@ def test_sixty_four_ranks_take_little_time() -> None:
     report = analyze(made, AnalysisOptions())
     assert time.perf_counter() - begun < 10
     assert (len(report.devices), len(report.steps), len(report.collectives)) == (64, 64 * 20, 200)
+
+
+def test_processes_in_one_file_have_windows_of_their_own() -> None:
+    """Process 41 steps through [0, 100) and computes in [10, 40), process 42 through [50, 250) and in [60, 160)."""
+    ops = [op(10, 30, process=41), op(60, 100, process=42), op(240, 30, process=42)]
+    steps = [step(1, 0, 100) | {"process": 41}, step(1, 50, 250) | {"process": 42}]
+    made = dataset(source(ops, steps=steps, format="nsight-systems"))
+    report = analyze(made, AnalysisOptions())
+    shown = [(w.start_ns, w.end_ns, w.chips, w.steps, w.after_ns) for w in report.quality.windows]
+    assert shown == [(0, 100, 1, 1, 0), (50, 250, 1, 1, 20)]
+    assert (report.totals.capacity_ns, report.totals.steps) == (300, 2)
+    assert [(s.wall_ns, s.busy_ns) for s in report.steps] == [(100, 30), (200, 110)]

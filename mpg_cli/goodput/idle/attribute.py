@@ -51,8 +51,8 @@ def attribute(
 ) -> Idle:
     """The idle time of every device inside its window, one process at a time.
 
-    `spans`: subject, source, start_ns, end_ns; `steps`: source, name, start_ns. Where the file numbers devices by
-    process, ids of launches are the process's own, and only its threads are asked.
+    `spans`: subject, source, start_ns, end_ns; `steps`: source, process, name, start_ns. Where the file numbers devices
+    by process, only that process's threads are asked.
     """
     parts = [
         Idle(*(pl.DataFrame(schema=s) for s in (SEGMENT_SCHEMA, evidences.SCHEMA, evidences.SYNC_SCHEMA)))
@@ -63,7 +63,13 @@ def attribute(
         "source", "process", as_dict=True, maintain_order=True
     ).items():
         ops = activity.ops.filter((col.source == source) & col.process.eq_missing(process))
-        host = hosts.load(dataset, source, process, ops, steps.filter(col.source == source))
+        host = hosts.load(
+            dataset,
+            source,
+            process,
+            ops,
+            steps.filter((col.source == source) & col.process.eq_missing(process)),
+        )
         parts.append(_of_process(host, ops, windows, rules, source, first))
         first += parts[-1].evidence.height
     columns = zip(*((part.segments, part.evidence, part.syncs) for part in parts), strict=True)
