@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
 
 RESIDENT = ("kernel", "graph")  # copies and sets run on copy engines, which GPU-Util does not see
+BILLION = 1_000_000_000
 KNOWN = 0.9  # share of kernel time that must be known for an estimate to stand for all of it
 # Kineto records the grid of this call in work items, where that of all others is in blocks
 ITEM_LAUNCH = "hipExtModuleLaunchKernel"
@@ -88,9 +89,9 @@ def _sums(kernels: pl.LazyFrame) -> dict[str, float]:
     sums = kernels.with_columns(occupancy=pl.when(possible).then("occupancy")).select(
         total=col.ns.sum(),
         known=col.ns.filter(col.blocks.is_not_null()).sum(),
-        active=(col.ns * pl.min_horizontal("blocks", 1.0)).sum(),
+        active=_weighted(pl.min_horizontal("blocks", 1.0)),
         occupied=col.ns.filter(col.occupancy.is_not_null()).sum(),
-        warps=(col.ns * col.occupancy / 100).sum(),
+        warps=_weighted(col.occupancy / 100),
     )
     return sums.collect().row(0, named=True)
 
@@ -149,6 +150,12 @@ def _with_product(kernels: pl.DataFrame, name: str) -> pl.DataFrame:
     product = numbers.list.eval(pl.element().product()).list.first()
     known = texts.with_columns(_product=pl.when((numbers.list.len() == 3) & (product > 0)).then(product))
     return kernels.join(known, on=name, how="left").drop(name).rename({"_product": name})
+
+
+def _weighted(part: pl.Expr) -> pl.Expr:
+    """The sum of ns times `part`, in integers: sums of floats would depend on the order of the rows."""
+    billionths = (part * BILLION).round().cast(pl.Int128)
+    return (col.ns.cast(pl.Int128) * billionths).sum() / BILLION
 
 
 def _share(part: float, whole: float, empty: float = 0.0) -> float:
