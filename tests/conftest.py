@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# As many examples as fit into a suite of a few minutes; HYPOTHESIS_PROFILE=thorough tries more.
+settings.register_profile("quick", max_examples=35)
+settings.register_profile("thorough", max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -256,7 +256,7 @@ def test_the_cut_member_is_named(tmp_path: Path) -> None:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(["zip", "pax", "gnu"]),
     edits=st.lists(

@@ -353,7 +353,7 @@ DAMAGE = document(
 ).encode()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     at=st.integers(30, len(DAMAGE) - 1),
     length=st.integers(0, 4),

@@ -184,7 +184,7 @@ def test_damage_in_the_second_member(tmp_path: Path) -> None:
             assert caught.value.kind == "corrupt_input"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     data=st.lists(st.binary(max_size=60), min_size=1, max_size=3),
     level=st.integers(0, 9),

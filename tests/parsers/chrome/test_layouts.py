@@ -101,7 +101,7 @@ JSON = st.recursive(
 EVENT = st.builds(lambda args: event("cpu_op", "op", 1, 2, x=args), JSON)
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(EVENT, max_size=6), st.integers(1, 300), st.sampled_from([None, 1]))
 def test_blocks_are_the_document(events: list[Any], size: int, indent: int | None) -> None:
     text = dumps(document(events, after=[{"a": 1}, {"a": 2}]), indent=indent).encode()
@@ -113,7 +113,7 @@ def test_blocks_are_the_document(events: list[Any], size: int, indent: int | Non
     assert all(text[block.offset :].startswith(block.data) for block in found)
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(EVENT, max_size=6), st.integers(1, 300), st.sampled_from([None, 1]))
 def test_every_cut_is_survived(events: list[Any], size: int, indent: int | None) -> None:
     text = dumps(document(events), indent=indent).encode()

@@ -95,7 +95,7 @@ CALLS = st.builds(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.sampled_from([*MODELS, *GENERATED]), CALLS)
 def test_no_call_is_odd_enough_to_raise(op, odd):
     found = cost(op, odd)
@@ -106,7 +106,7 @@ def test_no_call_is_odd_enough_to_raise(op, odd):
         assert found.unit == "matrix" or found.flops == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(sorted(MODELS)), st.lists(TENSORS, min_size=1, max_size=6))
 def test_the_same_with_tensors_only(op, tensors):
     cost(op, Call(tuple(tensors), ("",) * len(tensors)))
