@@ -141,7 +141,7 @@ class _Analysis:
         report = model.Report(
             sources=account_rows.source_rows(self.loaded),
             devices=account_rows.device_rows(self.loaded, self.busy, self.paths, self.ranks),
-            steps=account_rows.step_rows(self.loaded, figures, self.paths, self.ranks),
+            steps=step_rows.step_rows(figures, self.loaded.subjects, self.paths, self.ranks),
             collectives=communication_rows.collective_rows(summary),
             communicators=self._communicators(matched, summary),
             goodput=ratios,

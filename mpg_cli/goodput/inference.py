@@ -16,7 +16,7 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.idle.nesting import nest
+from mpg_cli.goodput.nesting import nest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 from polars import col
 
+from mpg_cli.goodput import intervals
 from mpg_cli.goodput.taxonomy import LAYERS
 
 if TYPE_CHECKING:
@@ -143,6 +144,17 @@ def union_claims(claims: pl.DataFrame, *, merge: bool = True) -> pl.DataFrame:
         fresh = ranked.filter(col.before.is_null() | (col.end_ns > col.before))
         disjoint = fresh.with_columns(start_ns=pl.max_horizontal("start_ns", "before"))
     return disjoint.select("subject", "start_ns", "end_ns", "chips", col.cause.cast(pl.String), "evidence")
+
+
+def by_priority(claims: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:
+    """`claims` (subject, start_ns, end_ns, cause, evidence) of one chip each made disjoint: segments as of `resolve`.
+
+    Of claims of one cause at one time the earliest holds (`union_claims`).
+    """
+    one = pl.lit(1, pl.Int64)
+    asked = union_claims(claims.with_columns(chips=one), merge=False)
+    capacity = intervals.union(claims, ["subject"]).with_columns(chips=one)
+    return resolve(capacity, asked, order, "none", segments=True).timeline()
 
 
 def split(rows: pl.DataFrame, leaf: str, parts: pl.DataFrame, *, origin: str = "inferred") -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import inference
-from mpg_cli.goodput.idle.nesting import nest
+from mpg_cli.goodput.nesting import around, nest
 
 if TYPE_CHECKING:
     from mpg_cli.store import Dataset
@@ -48,13 +48,13 @@ class Modules:
             calls, on=["source", "correlation"], how="left", maintain_order="left"
         )
         points = placed.select("key", at="start_ns")
-        module = _around(points, self._modules)
+        module = around(points, self._modules)
         if self._modules.height:
             backward = placed.with_row_index("op").filter(module.is_null())
             found = self._forward_module(backward)
             joined = placed.with_row_index("op").join(found, on="op", how="left", maintain_order="left")
             module = pl.select(pl.coalesce(module, joined["row"])).to_series()
-        row = pl.select(pl.coalesce(module, _around(points, self._user_ranges))).to_series()
+        row = pl.select(pl.coalesce(module, around(points, self._user_ranges))).to_series()
         return row, placed["key"].is_not_null()
 
     def _events(self, which: pl.Expr, *columns: str) -> pl.DataFrame:
@@ -92,13 +92,13 @@ class Modules:
         numbered = self._events(which & col.sequence.is_not_null(), "process", "sequence", "forward_thread")
         returns = col.forward_thread > 0
         backward = numbered.filter(returns).with_row_index("row")
-        inside = _around(placed.select("key", at="start_ns"), nest(backward).segments)
+        inside = around(placed.select("key", at="start_ns"), nest(backward).segments)
         asked = placed.select("op").with_columns(row=inside).drop_nulls()
         asked = asked.join(backward.select("row", *NODE, "forward_thread"), on="row").drop("row")
         forward = numbered.filter(~returns.fill_null(value=False) & ~col.name.str.contains("Backward"))
         made = forward.sort("start_ns").unique([*NODE, "key"], keep="last", maintain_order=True)
         pairs = _forward_thread(asked, made.select(*NODE, "key", at="start_ns"))
-        return pairs.with_columns(row=_around(pairs, self._modules)).select("op", "row").drop_nulls()
+        return pairs.with_columns(row=around(pairs, self._modules)).select("op", "row").drop_nulls()
 
 
 def _forward_thread(asked: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
@@ -136,17 +136,3 @@ def _grafted(calls: pl.DataFrame) -> pl.DataFrame:
     homes = homes.filter(col.around == 1).drop("around")
     found = calls.join(homes, on=place, how="left", maintain_order="left")
     return found.with_columns(parent=pl.coalesce("parent", "home")).drop("home")
-
-
-def _around(points: pl.DataFrame, segments: pl.DataFrame) -> pl.Series:
-    """By row of `points` (key, at), the row of the segment it lies in, or null."""
-    found = (
-        points.select("key", "at")
-        .with_row_index("_point")
-        .sort("at")
-        .join_asof(
-            segments.sort("start_ns"), left_on="at", right_on="start_ns", by="key", check_sortedness=False
-        )
-        .sort("_point")
-    )
-    return found.select(pl.when(col.at < col.end_ns).then("row").alias("row")).to_series()

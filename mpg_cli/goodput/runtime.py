@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from mpg_cli.goodput import intervals, ledger
+from mpg_cli.goodput.overlaps import covered
 from mpg_cli.goodput.windows import OWNER
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ def idle_steps(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) -> p
     merged = intervals.union(busy.join(devices, on="subject"), by=["owner"]).rename({"owner": "subject"})
     spans = steps.join(owners, on=OWNER, nulls_equal=True).rename({"owner": "subject"})
     idle = (pl.col("covered") == 0).sum()
-    counts = _measure(spans, merged, "covered").group_by("source").agg(total=pl.len(), idle=idle)
+    measured = spans.with_columns(covered=covered(spans, merged))
+    counts = measured.group_by("source").agg(total=pl.len(), idle=idle)
     return counts.sort("source")
 
 
@@ -115,8 +117,8 @@ def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) ->
     devices = activity.subjects.select("subject", *OWNER)
     spans = steps.with_row_index("_step").join(devices, on=OWNER, nulls_equal=True)
     for depth in range(1, len(ACTIVITIES) + 1):
-        covered = intervals.union(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
-        spans = _measure(spans, covered, f"_{depth}")
+        within = intervals.union(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
+        spans = spans.with_columns(covered(spans, within).alias(f"_{depth}"))
     return spans.with_columns(
         wall_ns=pl.col("end_ns") - pl.col("start_ns"),
         busy_ns=pl.col("_4"),
@@ -124,27 +126,3 @@ def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) ->
         exposed_comm_ns=pl.col("_2") - pl.col("_1"),
         exposed_memory_ns=pl.col("_3") - pl.col("_2"),
     ).sort("_step", "subject")
-
-
-def _measure(spans: pl.DataFrame, covered: pl.DataFrame, name: str) -> pl.DataFrame:
-    """`spans` with the length of `covered` (disjoint, per subject) inside each as column `name`."""
-    ordered = covered.sort("subject", "start_ns")
-    length = pl.col("end_ns") - pl.col("start_ns")
-    running = ordered.with_columns(before=length.cum_sum().over("subject") - length)
-    upper = _covered_until(spans, running, "end_ns")
-    lower = _covered_until(spans, running, "start_ns")
-    return spans.with_columns((upper - lower).alias(name))
-
-
-def _covered_until(spans: pl.DataFrame, running: pl.DataFrame, edge: str) -> pl.Series:
-    """For each row of `spans`, how much of its subject is covered before the instant in column `edge`."""
-    at = spans.select("subject", at=edge).with_row_index("row").sort("at")
-    found = at.join_asof(
-        running.select("subject", "start_ns", "end_ns", "before").sort("start_ns"),
-        left_on="at",
-        right_on="start_ns",
-        by="subject",
-        check_sortedness=False,
-    )
-    reached = pl.min_horizontal("at", "end_ns") - pl.col("start_ns") + pl.col("before")
-    return found.with_columns(covered=reached.fill_null(0)).sort("row")["covered"]

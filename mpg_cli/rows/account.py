@@ -38,26 +38,6 @@ def device_rows(
     )
 
 
-def step_rows(
-    loaded: Activity,
-    figures: pl.DataFrame,
-    paths: Mapping[int, str],
-    ranks: Mapping[int, int | None],
-) -> tuple[model.Step, ...]:
-    """Rows of `runtime.step_figures`, by step and device."""
-    rows = figures.join(loaded.subjects.select("subject", "device"), on="subject")
-    names = ("device", "wall_ns", "busy_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns")
-    return tuple(
-        model.Step(
-            source=paths[row["source"]],
-            rank=ranks[row["source"]],
-            step=row["name"] if row["step"] is None else row["step"],
-            **{name: row[name] for name in names},
-        )
-        for row in rows.sort("_step", "subject").iter_rows(named=True)
-    )
-
-
 def window_rows(
     spans: pl.DataFrame, outside: pl.DataFrame, paths: Mapping[int, str]
 ) -> tuple[model.Window, ...]:

@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 MOST = 10_000  # rows of one breakdown in the report
 
 
+def step_rows(
+    figures: pl.DataFrame,
+    subjects: pl.DataFrame,
+    paths: Mapping[int, str],
+    ranks: Mapping[int, int | None],
+) -> tuple[model.Step, ...]:
+    """Rows of `runtime.step_figures`, by step and device; subjects: subject, device."""
+    rows = figures.join(subjects.select("subject", "device"), on="subject").sort("_step", "subject")
+    names = ("busy_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns")
+    return tuple(
+        model.Step(**_place(row, paths, ranks), **{name: row[name] for name in names})
+        for row in rows.iter_rows(named=True)
+    )
+
+
 def step_ledgers(
     rows: pl.DataFrame, paths: Mapping[int, str], ranks: Mapping[int, int | None]
 ) -> tuple[model.StepLedger, ...]:

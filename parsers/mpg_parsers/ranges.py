@@ -17,6 +17,8 @@ def operators(ranges: pl.DataFrame) -> pl.DataFrame:
 
     "aten::mm, op_id = 3, sizes = [[2, 2], [2, 2]]" becomes the op aten::mm with external_id and input_dims.
     """
+    if not ranges["name"].str.contains(MARK).any():
+        return ranges
     parts = pl.col("name").str.extract_groups(OPERATOR).struct
     known = pl.col("name").str.contains(MARK) & parts.field("name").is_not_null()
     return ranges.with_columns(

@@ -62,14 +62,9 @@ def attribute(
     for (source, process), windows in owned.partition_by(
         "source", "process", as_dict=True, maintain_order=True
     ).items():
-        ops = activity.ops.filter((col.source == source) & col.process.eq_missing(process))
-        host = hosts.load(
-            dataset,
-            source,
-            process,
-            ops,
-            steps.filter((col.source == source) & col.process.eq_missing(process)),
-        )
+        mine = (col.source == source) & col.process.eq_missing(process)
+        ops = activity.ops.filter(mine)
+        host = hosts.load(dataset, source, process, ops, steps.filter(mine))
         parts.append(_of_process(host, ops, windows, rules, source, first))
         first += parts[-1].evidence.height
     columns = zip(*((part.segments, part.evidence, part.syncs) for part in parts), strict=True)
@@ -125,8 +120,7 @@ def _blocking(ops: pl.DataFrame, host: Host) -> pl.Series:
 def _syncs(host: Host, rules: IdleRules, blocking: pl.Series) -> pl.DataFrame:
     """The calls that wait for the device: subject, row, key, start_ns, end_ns."""
     calls = host.events.filter((col.kind == "runtime") & col.key.is_not_null())
-    named = rules.cause_of_call(col.name.cast(pl.String)) == "synchronisation"
-    names = calls.select("name").unique().filter(named)
+    names = rules.cause_of_call(calls).filter(col.called == "synchronisation")
     by_name = calls.join(names, on="name", how="semi")
     by_copy = calls.filter(col.row.is_in(blocking.implode()))
     waits = pl.concat([by_name, by_copy]).unique("row").join(host.votes, on="key")

@@ -8,7 +8,8 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals, ledger
-from mpg_cli.goodput.idle.host import innermost, touching
+from mpg_cli.goodput.idle.host import CALLS, innermost, touching
+from mpg_cli.goodput.nesting import around
 from mpg_cli.goodput.overlaps import covered
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def blame(host: Host, rules: IdleRules, blocking: pl.Series, places: pl.DataFram
     in spite of its length: host code. All other time is launch-bound, and its row the outermost event. `firm`: not
     overruled by a sync that drained the device.
     """
-    solid = col.kind.is_in(["op", "runtime"]) & col.key.is_not_null() & (col.start_ns < col.end_ns)
+    solid = col.kind.is_in(CALLS) & col.key.is_not_null() & (col.start_ns < col.end_ns)
     margin = rules.limits.long_self_ns  # an edge farther away makes no stretch long
     near = places.select(col.start_ns - margin, col.end_ns + margin)
     events = touching(host.events.lazy().filter(solid).collect(), near).sort("end_ns", descending=True)
@@ -60,26 +61,18 @@ def _outermost(events: pl.DataFrame) -> pl.DataFrame:
 
 def _resolve(claims: pl.DataFrame) -> pl.DataFrame:
     """`claims` (key, start_ns, end_ns, slot, row, cause, firm) made disjoint per key, in the order of the slots."""
-    numbered = claims.with_row_index("claim")
+    numbered = claims.with_row_index("claim").with_columns(col.claim.cast(pl.Int64))
     asked = numbered.select(
-        "start_ns", "end_ns", subject=col.key.cast(pl.Int64), chips=pl.lit(1, pl.Int64), cause="slot",
-        evidence=col.claim.cast(pl.Int64),
-    )  # fmt: skip
-    capacity = intervals.union(asked, ["subject"]).with_columns(chips=pl.lit(1, pl.Int64))
-    single = ledger.union_claims(asked, merge=False)
-    pieces = ledger.resolve(capacity, single, (CALL, ALONE, QUIET), "none", segments=True).timeline()
-    spans = pieces.select("start_ns", "end_ns", claim=col.evidence.cast(pl.UInt32))
-    return spans.join(numbered.select("claim", "key", "row", "cause", "firm"), on="claim").select(
-        *SPAN, "row", "cause", "firm"
+        "start_ns", "end_ns", subject=col.key.cast(pl.Int64), cause="slot", evidence="claim"
     )
+    pieces = ledger.by_priority(asked, (CALL, ALONE, QUIET)).select("start_ns", "end_ns", claim="evidence")
+    return pieces.join(numbered.select("claim", "key", "row", "cause", "firm"), on="claim").drop("claim")
 
 
 def _named_calls(host: Host, events: pl.DataFrame, rules: IdleRules, blocking: pl.Series) -> pl.DataFrame:
     """The runtime calls that wait, allocate, or load and compile something."""
     calls = events.filter(col.kind == "runtime")
-    names = calls.select("name").unique()
-    causes = names.select("name", called=rules.cause_of_call(col.name.cast(pl.String))).drop_nulls()
-    told = calls.join(causes, on="name", how="left", maintain_order="left")
+    told = calls.join(rules.cause_of_call(calls), on="name", how="left", maintain_order="left")
     waits = col.row.is_in(blocking.implode())
     long = _without_overhead(host, calls, rules.limits.long_call_ns) > rules.limits.long_call_ns
     cause = (
@@ -118,11 +111,8 @@ def _alone(host: Host, events: pl.DataFrame, outer: pl.DataFrame, rules: IdleRul
     stretches = edges.select("key", start_ns="at", end_ns=next_edge).filter(col.end_ns - col.start_ns > least)
     solid = intervals.clip(stretches, outer, ["key"]).filter(col.start_ns < col.end_ns)
     solid = solid.filter(_without_overhead(host, solid, least) > least)
-    ops = innermost(host, "op", solid).select("key", "row", since="start_ns", until="end_ns").sort("since")
-    found = solid.sort("start_ns").join_asof(
-        ops, left_on="start_ns", right_on="since", by="key", check_sortedness=False
-    )
-    told = found.filter(col.start_ns < col.until)
+    ops = innermost(host, ("op",), solid)
+    told = solid.with_columns(row=around(solid.select("key", at="start_ns"), ops)).drop_nulls("row")
     return told.select(*SPAN, "row", slot=pl.lit(ALONE), cause=pl.lit("host_code"), firm=pl.lit(value=True))
 
 

@@ -8,7 +8,8 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.idle.host import innermost
+from mpg_cli.goodput.idle.host import FRAMES, RANGES, innermost
+from mpg_cli.goodput.nesting import around
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.idle.host import Host
@@ -43,9 +44,9 @@ def describe(host: Host, source: int, segments: pl.DataFrame, first: int) -> pl.
     before = used["until"].is_not_null()
     ranges = host.events["name"].gather(used["named"])
     shown = events.with_columns(
-        op=_around(host, "op", events),
+        op=_around(host, ("op",), events),
         frame=_frame(host, events, before),
-        range=_around(host, "annotation", events),
+        range=_around(host, RANGES, events),
         before=before,
         name=pl.when(before).then(ranges).otherwise("name"),
         source=pl.lit(source),
@@ -59,8 +60,8 @@ def describe_syncs(host: Host, syncs: pl.DataFrame) -> pl.DataFrame:
     around = events.with_columns(
         syncs["subject"],
         end_ns=col.start_ns + col.dur_ns,
-        op=_around(host, "op", events),
-        frame=_around(host, "python", events),
+        op=_around(host, ("op",), events),
+        frame=_around(host, FRAMES, events),
     )
     return around.select(SYNC_SCHEMA.names()).cast(SYNC_SCHEMA)
 
@@ -73,14 +74,14 @@ def _events(host: Host, rows: pl.Series) -> pl.DataFrame:
 
 def _frame(host: Host, events: pl.DataFrame, before: pl.Series) -> pl.Series:
     """The Python frame of each of `events`: of a range the one with most time in it, else that in which it begins."""
-    begins = _around(host, "python", events)
+    begins = _around(host, FRAMES, events)
     ranges = events.with_row_index("place").filter((col.kind == "annotation") & ~before)
     ranges = ranges.sort("start_ns").filter(
         (col.start_ns >= col.end_ns.cum_max().shift(1).over("key")).fill_null(value=True)
     )
     if ranges.is_empty():
         return begins
-    frames = innermost(host, "python", ranges.select("start_ns", "end_ns"))
+    frames = innermost(host, FRAMES, ranges.select("start_ns", "end_ns"))
     pieces = intervals.clip(
         frames, ranges.select("key", "start_ns", "end_ns", "place"), ["key"], keep=["place"]
     )
@@ -97,11 +98,7 @@ def _frame(host: Host, events: pl.DataFrame, before: pl.Series) -> pl.Series:
     return found.select(pl.coalesce("most", "begins")).to_series()
 
 
-def _around(host: Host, kind: str, events: pl.DataFrame) -> pl.Series:
-    """The name of the innermost event of `kind` on the same thread in which each of `events` begins, or is itself."""
-    segments = innermost(host, kind, events.select("start_ns", end_ns=col.start_ns + 1))
-    inner = segments.select("key", "end_ns", "row", since="start_ns").sort("since")
-    at = events.select("key", at="start_ns").with_row_index("place").sort("at")
-    met = at.join_asof(inner, left_on="at", right_on="since", by="key", check_sortedness=False)
-    here = met.select("place", row=pl.when(col.at < col.end_ns).then("row")).sort("place")
-    return host.events["name"].gather(here["row"])
+def _around(host: Host, kinds: tuple[str, ...], events: pl.DataFrame) -> pl.Series:
+    """The name of the innermost event of `kinds` on the same thread in which each of `events` begins, or is itself."""
+    segments = innermost(host, kinds, events.select("start_ns", end_ns=col.start_ns + 1))
+    return host.events["name"].gather(around(events.select("key", at="start_ns"), segments))

@@ -9,7 +9,7 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.idle.nesting import nest
+from mpg_cli.goodput.nesting import nest
 
 if TYPE_CHECKING:
     from mpg_cli.store import Dataset
@@ -18,6 +18,7 @@ THREAD = ("process", "thread")
 KIND = pl.Enum(["annotation", "op", "python", "os", "runtime", "overhead"])
 BUILT_IN = "<"  # how the name of a frame of a built-in function begins
 HEARD = ("annotation", "op", "python", "os", "runtime")
+CALLS, RANGES = ("op", "runtime"), ("annotation",)
 FRAMES = ("python", "os")  # Python frames and calls of the operating system: where a thread is
 
 
@@ -38,6 +39,16 @@ class Host:
     calls: pl.DataFrame
     votes: pl.DataFrame
     stepper: int | None
+
+    def of_kinds(self, kinds: tuple[str, ...]) -> pl.DataFrame:
+        """row, key, start_ns, end_ns of the events of threads of these kinds.
+
+        Of Python frames only those that are a place in a file: the built-in functions called there are many and short.
+        """
+        events = self.events.lazy().filter(col.kind.is_in(kinds) & col.key.is_not_null())
+        if "python" in kinds:
+            events = events.filter(~col.name.cat.starts_with(BUILT_IN))
+        return events.select("row", "key", "start_ns", "end_ns").collect()
 
     def principals(self) -> pl.DataFrame:
         """subject, key: the thread that steps, or all that vote where none does."""
@@ -103,17 +114,12 @@ def _votes(ops: pl.DataFrame, calls: pl.DataFrame, steppers: list[int]) -> pl.Da
     return pl.concat([launched, stepping]).unique().sort("subject", "key")
 
 
-def innermost(host: Host, kind: str, places: pl.DataFrame) -> pl.DataFrame:
-    """The innermost event of `kind` of every thread at any time in `places` (start_ns, end_ns).
+def innermost(host: Host, kinds: tuple[str, ...], places: pl.DataFrame) -> pl.DataFrame:
+    """The innermost event of `kinds` of every thread at any time in `places` (start_ns, end_ns).
 
-    Columns key, start_ns, end_ns, row; disjoint per key. Calls of the operating system go with Python frames; of these
-    only those that are a place in a file count: the built-in functions called there are many and short.
+    Columns key, start_ns, end_ns, row; disjoint per key.
     """
-    kinds = FRAMES if kind == "python" else (kind,)
-    events = host.events.lazy().filter(col.kind.is_in(kinds) & col.key.is_not_null())
-    if kind == "python":
-        events = events.filter(~col.name.cat.starts_with(BUILT_IN))
-    return nest(touching(events.select("row", "key", "start_ns", "end_ns").collect(), places)).segments
+    return nest(touching(host.of_kinds(kinds), places)).segments
 
 
 def touching(events: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:

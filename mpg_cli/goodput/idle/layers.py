@@ -22,8 +22,8 @@ from polars import col
 from mpg_cli.goodput import intervals, ledger
 from mpg_cli.goodput.idle.calls import blame
 from mpg_cli.goodput.idle.gaps import FAR
-from mpg_cli.goodput.idle.host import innermost, touching
-from mpg_cli.goodput.idle.nesting import nest
+from mpg_cli.goodput.idle.host import CALLS, FRAMES, RANGES, innermost
+from mpg_cli.goodput.nesting import around
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.idle.host import Host
@@ -54,11 +54,11 @@ def explain(host: Host, rules: IdleRules, gaps: pl.DataFrame, blocking: pl.Serie
     own = _late_launches(heard.filter(col.key == col.owner), host, soft)
     free = _without(free, own)
     slow = own.filter(col.cause == "host_code")
-    frames = innermost(host, "python", pl.concat([part.select(PIECE[1:]) for part in (free, slow)]))
+    frames = innermost(host, FRAMES, pl.concat([part.select(PIECE[1:]) for part in (free, slow)]))
     found.append(_with_frames(own, frames, host))
     found.append(latest(_others(heard, frames, host.votes, free), host))
     free = _without(free, found[-1])
-    ranges = innermost(host, "annotation", free)
+    ranges = innermost(host, RANGES, free)
     found.append(latest(_as_host_code(_heard(ranges, host.votes, free)), host))
     found.append(_as_host_code(_without(free, found[-1]).with_columns(row=pl.lit(None, pl.UInt32))))
     pieces = pl.concat([part.select(SCHEMA.names()).cast(SCHEMA) for part in found])
@@ -82,7 +82,9 @@ def _late_launches(own: pl.DataFrame, host: Host, soft: pl.DataFrame) -> pl.Data
     inside = intervals.clip(late, begun, ["subject"], keep=["key", "row"])
     before = intervals.subtract(late, begun.select(PIECE), ["subject"])
     owned = intervals.clip(before, soft.select(*PIECE, key="owner"), ["subject"], keep=["key"])
-    named = pl.concat([inside, owned.with_columns(row=_open_at_start(host, owned)).select(inside.columns)])
+    opened = innermost(host, CALLS, owned.select("start_ns", end_ns=col.start_ns + 1))
+    open_already = around(owned.select("key", at="start_ns"), opened)
+    named = pl.concat([inside, owned.with_columns(row=open_already).select(inside.columns)])
     solid = named.filter(col.start_ns < col.end_ns)
     launching = solid.with_columns(cause=pl.lit("launch_bound"), firm=pl.lit(value=False))
     rest = own.filter(col.cause != "launch_bound")
@@ -100,8 +102,7 @@ def _outermost_begun(host: Host, soft: pl.DataFrame) -> pl.DataFrame:
     """
     pieces = soft.select("subject", key="owner", since="start_ns", until="end_ns").sort("since")
     pieces = pieces.with_row_index("piece")
-    known = host.events.lazy().filter(col.kind.is_in(["op", "runtime"]) & col.key.is_not_null())
-    events = known.select("key", "start_ns", "end_ns", "row").sort("end_ns", descending=True).collect()
+    events = host.of_kinds(CALLS).sort("end_ns", descending=True)
     begun = events.sort("start_ns", maintain_order=True).join_asof(
         pieces, left_on="start_ns", right_on="since", by="key", check_sortedness=False
     )
@@ -111,17 +112,6 @@ def _outermost_begun(host: Host, soft: pl.DataFrame) -> pl.DataFrame:
     return outer.select(
         "subject", "start_ns", pl.min_horizontal("end_ns", "until").alias("end_ns"), "key", "row"
     )
-
-
-def _open_at_start(host: Host, pieces: pl.DataFrame) -> pl.Series:
-    """The row of the innermost operator or call open at the start of each piece on its thread (key)."""
-    instants = pieces.select("start_ns", end_ns=col.start_ns + 1)
-    known = host.events.lazy().filter(col.kind.is_in(["op", "runtime"]) & col.key.is_not_null())
-    events = touching(known.select("row", "key", "start_ns", "end_ns").collect(), instants)
-    inner = nest(events).segments.select("key", "row", since="start_ns", until="end_ns").sort("since")
-    at = pieces.select("key", at="start_ns").with_row_index("place").sort("at")
-    met = at.join_asof(inner, left_on="at", right_on="since", by="key", check_sortedness=False)
-    return met.select("place", row=pl.when(col.at < col.until).then("row")).sort("place")["row"]
 
 
 def by_rule(host: Host, rules: IdleRules, soft: pl.DataFrame) -> pl.DataFrame:
@@ -135,13 +125,8 @@ def by_rule(host: Host, rules: IdleRules, soft: pl.DataFrame) -> pl.DataFrame:
     ranges = host.events.join(taken, on=["kind", "name"])
     everywhere = ranges.filter(col.key.is_null()).join(soft.select("subject").unique(), how="cross")
     found = pl.concat([believed(ranges, host, soft), everywhere], how="diagonal")
-    claims = found.select(
-        *PIECE, chips=pl.lit(1, pl.Int64), cause=col.slot.cast(pl.String), evidence=col.row.cast(pl.Int64)
-    )
-    order = [str(slot) for slot in found["slot"].unique().sort()]
-    capacity = intervals.union(claims, ["subject"]).with_columns(chips=pl.lit(1, pl.Int64))
-    single = ledger.union_claims(claims, merge=False)
-    pieces = ledger.resolve(capacity, single, order, "none", segments=True).timeline()
+    claims = found.select(*PIECE, cause=col.slot.cast(pl.String), evidence=col.row.cast(pl.Int64))
+    pieces = ledger.by_priority(claims, [str(slot) for slot in found["slot"].unique().sort()])
     causes = [rule.cause for rule in rules.ranges]
     slots = [str(slot) for slot in range(len(causes))]
     named = pieces.with_columns(col.cause.replace_strict(slots, causes, return_dtype=pl.String))

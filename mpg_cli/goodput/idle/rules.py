@@ -79,9 +79,11 @@ class IdleRules:
         )
         return names.with_columns(slot=pl.coalesce(*hits)).filter(pl.col("slot").is_not_null())
 
-    def cause_of_call(self, name: pl.Expr) -> pl.Expr:
-        """The cause of the first call rule that takes a runtime call's name, or null."""
-        return pl.coalesce(*(pl.when(rule.matches(name)).then(pl.lit(rule.cause)) for rule in self.calls))
+    def cause_of_call(self, calls: pl.DataFrame) -> pl.DataFrame:
+        """name and called, the cause of the first call rule that takes it: of the names in `calls` that one takes."""
+        text = pl.col("name").cast(pl.String)
+        called = (pl.when(rule.matches(text)).then(pl.lit(rule.cause)) for rule in self.calls)
+        return calls.select("name").unique().with_columns(called=pl.coalesce(*called)).drop_nulls()
 
 
 @cache

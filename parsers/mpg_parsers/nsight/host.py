@@ -19,6 +19,7 @@ from mpg_parsers.nsight.names import (
     process,
     thread,
 )
+from mpg_parsers.ranges import operators
 from mpg_parsers.tables import HOST_EVENTS
 
 if TYPE_CHECKING:
@@ -38,12 +39,6 @@ CUDA_OWN = (2, 8)
 RANGES = (59, 60, 70, 71)
 # cudaLaunchKernel_v7000 is version 7.0 of the call; cuMemAlloc_v2 is the call's own name
 VERSION = r"_v\d{4,}$"
-# what torch.autograd.profiler.emit_nvtx writes: name[, seq = N][, op_id = N][, sizes = [[..], ..]][, input_op_ids = ..]
-OPERATOR = (
-    r"^(?P<name>[^,]+)(?:, seq = (?P<seq>\d{1,18}))?(?:, op_id = (?P<op_id>\d{1,18}))?"
-    r"(?:, sizes = (?P<sizes>\[[\d, \[\]]*\]))?(?:, input_op_ids = .*)?$"
-)
-MARK = r"^(?:aten|c10d)::|, (?:seq|op_id|sizes) = "  # older ones write the bare name
 
 
 @dataclass(slots=True)
@@ -144,7 +139,7 @@ class HostReader:
             ranges = batch.filter(col.eventType.is_in(RANGES) if typed else col.end.is_not_null())
             named = self._names.attach(ranges, "textId", "_text")
             own = self._names.clean(named["text"])
-            yield _operators(
+            yield operators(
                 named.with_columns(own).select(
                     *_times("annotation"), *_thread("globalTid"), name=pl.coalesce("text", "_text")
                 )
@@ -157,19 +152,3 @@ def _times(kind: str) -> list[pl.Expr]:
 
 def _thread(column: str) -> list[pl.Expr]:
     return [process(column).alias("process"), thread(column).alias("thread")]
-
-
-def _operators(ranges: pl.DataFrame) -> pl.DataFrame:
-    """`ranges` with those that PyTorch wrote for operators as such: "aten::mm, op_id = 3" is aten::mm."""
-    marked = ranges["name"].str.contains(MARK).fill_null(value=False)
-    if not marked.any():
-        return ranges
-    parts = col.name.str.extract_groups(OPERATOR).struct
-    found = ranges.filter(marked).with_columns(
-        kind=pl.when(parts.field("name").is_not_null()).then(lit("op")).otherwise("kind"),
-        name=pl.coalesce(parts.field("name"), "name"),
-        sequence=parts.field("seq").cast(pl.Int64),
-        external_id=parts.field("op_id").cast(pl.Int64),
-        input_dims=parts.field("sizes"),
-    )
-    return pl.concat([ranges.filter(~marked), found], how="diagonal")

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpg_cli.goodput.idle.nesting import nest
+from mpg_cli.goodput.nesting import nest
 
 Event = tuple[int, int, int]  # key, start, end
 SCHEMA = {"row": pl.UInt32, "key": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}

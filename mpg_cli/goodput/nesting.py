@@ -44,6 +44,20 @@ def nest(events: pl.DataFrame) -> Nesting:
     return Nesting(starts.select("row", "parent", "end_ns"), _segments(edges))
 
 
+def around(points: pl.DataFrame, segments: pl.DataFrame) -> pl.Series:
+    """By row of `points` (key, at), the row of the one of `segments` (as in Nesting) that it lies in, or null."""
+    found = (
+        points.select("key", "at")
+        .with_row_index("_point")
+        .sort("at")
+        .join_asof(
+            segments.sort("start_ns"), left_on="at", right_on="start_ns", by="key", check_sortedness=False
+        )
+        .sort("_point")
+    )
+    return found.select(pl.when(col.at < col.end_ns).then("row").alias("row")).to_series()
+
+
 def _edges(solid: pl.DataFrame) -> pl.DataFrame:
     """Both edges of every event in the order of the walk: by key and time, ends first, inner ends before outer ones.
 
