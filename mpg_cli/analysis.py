@@ -24,6 +24,7 @@ from mpg_cli.goodput import (
     runtime,
     steps,
     witness,
+    xla,
 )
 from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.models import Models
@@ -38,6 +39,7 @@ from mpg_cli.rows import idle as idle_rows
 from mpg_cli.rows import operators as operator_rows
 from mpg_cli.rows import program as program_rows
 from mpg_cli.rows import steps as step_rows
+from mpg_cli.rows import xla as xla_rows
 from mpg_cli.rows.account import share
 from mpg_cli.silent import as_notice, no_activity
 from mpg_cli.sources import load_sources
@@ -163,6 +165,7 @@ class _Analysis:
             inference=self._inference(),
             breakdown=self._breakdowns(),
             segments=self._segments(rows),
+            xla=xla_rows.xla(xla.measure(self.dataset, self.loaded)),
             price=self.options.price,
             warnings=(),
             mpg_version=__version__,

@@ -12,7 +12,7 @@ from mpg_parsers.errors import InputError, Notice
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mpg_parsers.tables import Table
+    from mpg_parsers.columns import Table
 
 LATEST = (1 << 62) - 1  # ns; the difference of two times then fits 64 bits
 

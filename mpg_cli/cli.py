@@ -76,7 +76,9 @@ JobChips = Annotated[
 PerStep = Annotated[bool | None, typer.Option("--per-step", help="Every step's account.")]
 By = Annotated[
     list[str] | None,
-    typer.Option("--by", help="Break time down by module, op, kernel, stream or rank (repeatable)."),
+    typer.Option(
+        "--by", help="Break time down by module, op, kernel, stream, XLA category or rank (repeatable)."
+    ),
 ]
 CacheDir = Annotated[
     str | None,

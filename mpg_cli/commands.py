@@ -27,13 +27,14 @@ from mpg_cli.store import check_target, is_part, open_dataset, write_dataset
 from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.registry import parsers, verdicts
 from mpg_parsers.source import expand
-from mpg_parsers.tables import TABLES, Table
+from mpg_parsers.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mpg_cli.config import Settings
     from mpg_cli.report.model import Report
+    from mpg_parsers.columns import Table
 
 # warnings that mean that data was lost, cut or altered: errors under --strict
 STRICT = (

@@ -14,7 +14,7 @@
     price = "2.50/chip-hour"    # what the time in findings costs, in any currency
     chips = 1024                # the whole job's, where the traces hold only some of them
     per-step = false            # every step's account
-    by = ["module", "rank"]     # break device time down by module, op, kernel, stream or rank
+    by = ["module", "rank"]     # break device time down by module, op, kernel, stream, category or rank
 
     [cache]
     enabled = true
@@ -63,7 +63,7 @@ FILE = "mpg.toml"
 WINDOWS = ("steps", "device", "all")
 VIEWS = ("default", "fleet-paper")
 BASES = ("peak", "roofline", "achievable")
-BREAKDOWNS = ("module", "op", "kernel", "stream", "rank")
+BREAKDOWNS = ("module", "op", "kernel", "stream", "category", "rank")
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 ON = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 

@@ -26,6 +26,7 @@ from mpg_cli.store import (
     read_manifest,
     writing,
 )
+from mpg_cli.twins import without_twins
 from mpg_parsers.errors import InputError, Notice, UsageError
 from mpg_parsers.registry import NotParallelError, ParseOptions, Parser, detect
 from mpg_parsers.source import Source, expand
@@ -39,7 +40,6 @@ NOT_TAKEN = frozenset({"not_a_trace", "unsupported_format"})
 # what a folder may hold besides, and is an error only in a file that was named
 NOT_OURS = NOT_TAKEN | {"empty_input", "unsupported_encoding"}
 SILENT = "no_device_activity"  # a trace, but of the host alone: an error only if nothing else can be read
-REPORTS = (".nsys-rep", ".qdrep")
 PROFILE = ".ncu-rep"  # of single kernels: no figure of time lacks it
 SHARED, SHARED_GZIP = 32 << 20, 4 << 20  # stored sizes from which several processes pay off
 MAX_JOBS = 4
@@ -83,7 +83,7 @@ def ingest(paths: Sequence[str], options: IngestOptions) -> Iterator[Dataset]:
         refused: list[InputError] = []
         repeats = Repeats()
         sources = _outside_datasets(expansion.sources, dataset.notices)
-        for source in _without_exported(sources, dataset.notices):
+        for source in without_twins(sources, dataset.notices):
             try:
                 tables = reading.read(source)
                 if notice := repeats.notice(tables["sources"].collect()):
@@ -131,20 +131,6 @@ def _outside_datasets(sources: Sequence[Source], notices: list[Notice]) -> list[
     message = "the files of an mpg dataset are not read again (mpg report does that)"
     notices += [Notice("skipped_files", message, count, folder) for folder, count in parts.items()]
     return taken
-
-
-def _without_exported(sources: Sequence[Source], notices: list[Notice]) -> list[Source]:
-    """The sources without the reports of Nsight Systems whose export, which nsys writes beside them, is there too."""
-    exports = {str(PurePath(source.path).with_suffix("")) for source in sources if _ends(source, ".sqlite")}
-    kept = []
-    for source in sources:
-        stem = PurePath(source.path).with_suffix("")
-        if _ends(source, *REPORTS) and str(stem) in exports:
-            message = f"its export {stem.name}.sqlite is read in its place (skipped)"
-            notices.append(Notice("skipped_files", message, 1, source.path))
-        else:
-            kept.append(source)
-    return kept
 
 
 def _ends(source: Source, *suffixes: str) -> bool:

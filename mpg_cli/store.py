@@ -23,10 +23,12 @@ import polars as pl
 from mpg_cli import __version__
 from mpg_cli.checks import check_table
 from mpg_parsers.errors import InputError, Notice, UsageError
-from mpg_parsers.tables import SCHEMA_VERSION, TABLES, Table
+from mpg_parsers.tables import SCHEMA_VERSION, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from mpg_parsers.columns import Table
 
 MANIFEST = "mpg-dataset.json"
 TEMPORARY = ".mpg-writing-"

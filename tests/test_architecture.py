@@ -30,12 +30,15 @@ SOURCES = [
 # modules that begin so, ours that they may import, and other distributions (None: any runtime dependency);
 # the first entry that fits a module counts
 LEAVES = (
-    "mpg_cli.__version__", "mpg_cli.messages", "mpg_parsers.errors", "mpg_parsers.tables", "mpg_parsers.launches",
+    "mpg_cli.__version__", "mpg_cli.messages", "mpg_parsers.errors", "mpg_parsers.columns", "mpg_parsers.tables",
+    "mpg_parsers.launches",
 )  # fmt: skip
 RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
     ("mpg_parsers.errors", (), set()),
-    ("mpg_parsers.tables", (), {"polars"}),
+    ("mpg_parsers.columns", (), {"polars"}),
+    ("mpg_parsers.tables", ("mpg_parsers.columns",), set()),
     ("mpg_parsers.launches", (), {"polars"}),
+    ("mpg_parsers.xla", ("mpg_parsers",), {"polars", "msgspec", "google"}),
     ("mpg_parsers", ("mpg_parsers",), {"polars", "pyarrow", "msgspec", "isal"}),
     ("mpg_cli.messages", ("mpg_parsers.errors",), set()),
     ("mpg_cli.report", ("mpg_cli.report",), {"rich", "orjson", "msgspec"}),
@@ -61,8 +64,8 @@ RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
     ("mpg_cli.__main__", ("mpg_cli", "mpg_parsers"), {"typer"}),
     ("mpg_cli", ("mpg_cli", "mpg_parsers"), None),
 )
-RUNTIME = {"typer", "rich", "polars", "pyarrow", "orjson", "msgspec", "isal"}
-HEAVY = ("polars", "pyarrow", "rich.console", "msgspec", "orjson", "numpy")
+RUNTIME = {"typer", "rich", "polars", "pyarrow", "orjson", "msgspec", "isal"}  # and protobuf, as google
+HEAVY = ("polars", "pyarrow", "rich.console", "msgspec", "orjson", "numpy", "google.protobuf")
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -17,6 +17,7 @@ OPS_COLUMNS = (
     "external_id", "graph_node", "collective", "group", "group_ranks", "group_size", "seq", "in_elements",
     "element_type", "bytes", "blocks_per_sm",
 )  # fmt: skip
+XLA = ("hlo", "part", "asynchronous")  # read only where there are operations of XLA
 LAUNCH_SHAPE = ("grid", "block")  # what kernel_counters are joined by: read only where there are some
 
 
@@ -24,8 +25,8 @@ LAUNCH_SHAPE = ("grid", "block")  # what kernel_counters are joined by: read onl
 class Activity:
     """Device activity of all sources.
 
-    ops: device_ops with subject (number of the device over all sources), end_ns, activity, family and rule; grid and
-    block where there are profiles of kernels
+    ops: device_ops with subject (number of the device over all sources), end_ns, activity, family and rule; XLA and
+    category (of the operation) where there are operations of XLA; grid and block where there are profiles of kernels
     subjects: subject, source, process, device, name, uuid; one row per device with activity
     sources: the sources table, with ranks
     """
@@ -39,16 +40,25 @@ def load(dataset: Dataset, sources: pl.DataFrame, rules: NameRules) -> Activity:
     """Read and classify all device activity."""
     # few distinct texts, many rows: as categories they take a tenth of the memory
     profiled = not dataset.scan("kernel_counters").head(1).collect().is_empty()
-    columns = (*OPS_COLUMNS, *LAUNCH_SHAPE) if profiled else OPS_COLUMNS
+    operations = dataset.scan("hlo_ops").select("source", "hlo", "category").collect()
+    columns = (*OPS_COLUMNS, *(LAUNCH_SHAPE if profiled else ()), *(() if operations.is_empty() else XLA))
     ops = dataset.scan("device_ops").select(columns).cast({pl.String: pl.Categorical}).collect()
     keys = ["source", "process", "device"]
     subjects = ops.select(keys).unique().sort(keys).with_row_index("subject").cast({"subject": pl.Int64})
     ops = ops.join(subjects, on=keys, nulls_equal=True, maintain_order="left")
     ops = ops.with_columns(end_ns=pl.col("start_ns") + pl.col("dur_ns"))
-    ops = rules.classify(_with_linked_operator(ops, dataset))
+    ops = rules.classify(_with_category(_with_linked_operator(ops, dataset), operations))
     devices = dataset.scan("devices").select(*keys, "name", "uuid").unique(keys).collect()
     subjects = subjects.join(devices, on=keys, how="left", nulls_equal=True).sort("subject")
     return Activity(ops, subjects, sources)
+
+
+def _with_category(ops: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """`ops` with the category of their XLA operation (`operations`: source, hlo, category)."""
+    if operations.is_empty():
+        return ops
+    known = operations.cast({"category": pl.Categorical})
+    return ops.join(known, on=["source", "hlo"], how="left", maintain_order="left")
 
 
 def _with_linked_operator(ops: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:

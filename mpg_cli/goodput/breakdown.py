@@ -1,4 +1,4 @@
-"""Device time in the windows by stream, kernel, operator or module; the account by rank."""
+"""Device time in the windows by stream, kernel, operator, module or category; the account by rank."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals, ledger, modules, operators, paths, pricing
+from mpg_cli.goodput.runtime import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
 
 ACTIVITIES = {"compute": "compute_ns", "comm": "comm_ns", "memory": "memory_ns", "other": "other_ns"}
+FIGURE = dict.fromkeys(OTHER, "other")  # the figure that counts an activity
 AMOUNTS = ("kernels", "incl_ns", "excl_ns", *ACTIVITIES.values())
 SCHEMA = pl.Schema(
     {
@@ -30,7 +32,7 @@ SCHEMA = pl.Schema(
     }
 )
 NO_LAUNCH = "(launch call not in the file)"
-NO_MODULE, NO_OPERATOR = "(no module)", "(no operator)"
+NO_MODULE, NO_OPERATOR, NO_OPERATION = "(no module)", "(no operator)", "(no XLA operation)"
 OPS = (
     "subject",
     "source",
@@ -43,19 +45,21 @@ OPS = (
     "correlation",
     "external_id",
 )
+XLA = ("category", "asynchronous")  # only where there are operations of XLA
 
 
 def break_down(by: str, dataset: Dataset, loaded: Activity, spans: pl.DataFrame) -> pl.DataFrame:
     """One row per key (SCHEMA), most time first: the device activity in `spans` (subject, source, start_ns, end_ns: the
-    window of each device) by stream, kernel, op or module.
+    window of each device) by stream, kernel, op, module or category.
 
     A record counts with what of it lies in the window. excl_ns sums the records of the key itself and over all rows is
     the sum of all records; incl_ns, and the four by activity that make it up, are with what is nested under the key
     (an operator within one of the same name counts once). `count` is how often the key occurs: records, or the calls
     of an op or module that began in the window. Raises KeyError for another `by`.
     """
+    columns = (*OPS, *(name for name in XLA if name in loaded.ops.columns))
     inside = intervals.clip(
-        loaded.ops.select(OPS), spans.select("subject", "start_ns", "end_ns"), ["subject"]
+        loaded.ops.select(columns), spans.select("subject", "start_ns", "end_ns"), ["subject"]
     ).with_columns(ns=col.end_ns - col.start_ns)
     rows = BREAKDOWNS[by](dataset, loaded, spans, inside)
     whole = int(inside["ns"].sum())
@@ -68,7 +72,8 @@ def break_down(by: str, dataset: Dataset, loaded: Activity, spans: pl.DataFrame)
 def _sums() -> list[pl.Expr]:
     """records, kernels, excl_ns and the four by activity of a group of records."""
     parts = [
-        col.ns.filter(col.activity == activity).sum().alias(name) for activity, name in ACTIVITIES.items()
+        col.ns.filter(col.activity.cast(pl.String).replace(FIGURE) == activity).sum().alias(name)
+        for activity, name in ACTIVITIES.items()
     ]
     kernels = (col.kind == "kernel").sum().cast(pl.Int64).alias("kernels")
     return [pl.len().cast(pl.Int64).alias("records"), kernels, col.ns.sum().alias("excl_ns"), *parts]
@@ -84,6 +89,15 @@ def _flat(inside: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 def _by_kernel(_: Dataset, __: Activity, ___: pl.DataFrame, inside: pl.DataFrame) -> pl.DataFrame:
     return _flat(inside, "name").with_columns(key=col.name.cast(pl.String))
+
+
+def _by_category(_: Dataset, __: Activity, ___: pl.DataFrame, inside: pl.DataFrame) -> pl.DataFrame:
+    """By category of the XLA operation; those that run beside the program's own have keys of their own."""
+    if not set(XLA) <= set(inside.columns):
+        return _flat(inside.with_columns(key=pl.lit(NO_OPERATION)), "key")
+    name = col.category.cast(pl.String)
+    key = pl.when("asynchronous").then(pl.format("{}, asynchronous", name)).otherwise(name)
+    return _flat(inside.with_columns(key=key.fill_null(NO_OPERATION)), "key")
 
 
 def _by_stream(_: Dataset, loaded: Activity, __: pl.DataFrame, inside: pl.DataFrame) -> pl.DataFrame:
@@ -226,6 +240,7 @@ BREAKDOWNS: dict[str, Callable[[Dataset, Activity, pl.DataFrame, pl.DataFrame], 
     "kernel": _by_kernel,
     "op": _by_op,
     "module": _by_module,
+    "category": _by_category,
 }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
 
 KEYS = ("source", "process", "device")
-ABOUT = ("name", "compute_capability", "sm_count", "memory_bytes", "clock_hz", "bandwidth")
+ABOUT = ("name", "compute_capability", "sm_count", "memory_bytes", "clock_hz", "bandwidth", "peak_flops")
 # chip, operand type, TFLOP/s, GB/s, and where the two come from
 Ceiling = tuple[str, str, float, float | None, str, str]
 
@@ -54,7 +54,14 @@ def _lookup(catalogue: Catalogue, row: Mapping[str, Any]) -> Found:
 
 
 def _stated(row: Mapping[str, Any]) -> Stated:
-    return Stated(row["name"], row["compute_capability"], row["sm_count"], row["clock_hz"], row["bandwidth"])
+    return Stated(
+        row["name"],
+        row["compute_capability"],
+        row["sm_count"],
+        row["clock_hz"],
+        row["bandwidth"],
+        row["peak_flops"],
+    )
 
 
 def no_figure(chips: Iterable[Chip], basis: str) -> str:

@@ -43,7 +43,7 @@ def account(
     if spans["steps"].min() == 0:
         raise UndecidedError("--flops-per-step needs steps in every trace", hint="see --step-regex")
     rows, rates = [], set[str]()
-    for subject, length in _computing(loaded, spans).iter_rows():
+    for subject, length in computing(loaded, spans).iter_rows():
         chip = chips[subject]
         rate = _rate(chip, basis)
         if rate is None:
@@ -64,7 +64,7 @@ def account(
     return Declared(table, "", ", ".join(sorted(rates)))
 
 
-def _computing(loaded: Activity, spans: pl.DataFrame) -> pl.DataFrame:
+def computing(loaded: Activity, spans: pl.DataFrame) -> pl.DataFrame:
     """subject, length_ns of the devices that compute in their windows."""
     compute = loaded.ops.filter(pl.col("activity") == "compute").select("subject", "start_ns", "end_ns")
     cut = intervals.clip(compute, spans.select("subject", "start_ns", "end_ns"), ["subject"])

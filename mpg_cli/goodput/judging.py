@@ -16,6 +16,7 @@ from mpg_cli.goodput import (
     above_peak,
     caveats,
     flops_per_step,
+    hlo,
     intervals,
     ledger,
     measured,
@@ -23,11 +24,13 @@ from mpg_cli.goodput import (
     operators,
     pricing,
     program,
+    program_flops,
     reasons,
 )
 from mpg_cli.goodput.chips import Ceiling, ceilings, find_chips, no_figure
 from mpg_cli.goodput.costing import batch_annotations
 from mpg_cli.hardware import Catalogue, Chip, dtype_name
+from mpg_parsers.errors import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from mpg_cli.goodput.activity import Activity
     from mpg_cli.goodput.models import Models
     from mpg_cli.store import Dataset
-    from mpg_parsers.errors import Notice
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,16 @@ def _judge(
         return _declared(loaded, spans, chips, options, options.flops_per_step)
     if reason := no_figure(chips.values(), options.basis):
         return _nothing(reason)
+    if not program_flops.known(dataset).is_empty():
+        return _by_programs(dataset, loaded, spans, chips, options)
     nested = operators.load(dataset)
     annotations = batch_annotations(dataset.scan("host_events"))
     priced = pricing.price(loaded.ops, nested, annotations, chips, options.models, options.basis)
+    operations = hlo.load(dataset)
+    hidden = None
+    if operations is not None:
+        priced = hlo.fill(priced, operations, chips, options.basis)
+        hidden = hlo.opaque(loaded.ops, operations)
     if profile is not None:
         priced = measured.fill(priced, profile, chips, options.basis)
     inside = above_peak.mark(_inside(_with_names(priced), spans), chips)
@@ -123,7 +132,7 @@ def _judge(
         formats = loaded.sources.join(inside, on="source", how="semi")["format"]
         reason = reasons.nothing(inside, nested, set(formats), profiled)
         return _nothing(reason, operator_tables.unmodelled(inside))
-    return _judged(inside, chips, options, profiled)
+    return _judged(inside, chips, options, profiled, hidden)
 
 
 def _nothing(reason: str, unmodelled: pl.DataFrame | None = None) -> Judged:
@@ -155,7 +164,11 @@ def _inside(kernels: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _judged(
-    inside: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions, profiled: pl.DataFrame | None
+    inside: pl.DataFrame,
+    chips: Mapping[int, Chip],
+    options: ProgramOptions,
+    profiled: pl.DataFrame | None,
+    hidden: pl.DataFrame | None,
 ) -> Judged:
     account = program.account(inside)
     at_peak = account if options.basis == "peak" else program.account(_at_peak(inside))
@@ -167,11 +180,12 @@ def _judged(
     notices = (
         *above_peak.notices(inside, chips),
         *caveats.assumptions(inside, chips, account.ideal_ns, options.useful_tokens),
+        *(() if hidden is None else hlo.notices(hidden)),
     )
-    counted = measured.basis(inside)
+    counted = measured.basis(inside) + hlo.basis(inside)
     return Judged(
         rows,
-        reasons.too_little(account.coverage, inside, options.models, profiled),
+        reasons.too_little(account.coverage, inside, options.models, profiled, hidden),
         operator_tables.modelled(inside),
         operator_tables.unmodelled(inside),
         int(modelled["dur_ns"].sum()) / total,
@@ -215,6 +229,38 @@ def _main_dtype(inside: pl.DataFrame) -> str:
         return ""
     reported, tf32, _ = heavy.sort("flops", "dtype", "tf32", descending=[True, False, False]).row(0)
     return "tf32" if tf32 and reported == "float" else dtype_name(reported) or ""
+
+
+def _by_programs(
+    dataset: Dataset,
+    loaded: Activity,
+    spans: pl.DataFrame,
+    chips: Mapping[int, Chip],
+    options: ProgramOptions,
+) -> Judged:
+    """PG from the programs before optimisation, which say nothing of single operations, nor of what the compiler made
+    the chips compute again: no HFU.
+    """
+    if options.basis == "roofline":
+        return _nothing("the basis roofline needs bytes, which programs before optimisation do not tell")
+    found, at_peak = (
+        program_flops.account(dataset, loaded, spans, chips, basis) for basis in (options.basis, "peak")
+    )
+    if found.rows is None or at_peak.rows is None:
+        return _nothing(found.reason or at_peak.reason)
+    rows = _without_padding(found.rows, options.useful_tokens)
+    what = "FLOPs of the programs before optimisation"
+    return Judged(
+        rows,
+        "",
+        pl.DataFrame(),
+        pl.DataFrame(),
+        ideal_ns=_ideal(rows),
+        mfu_ns=_ideal(_without_padding(at_peak.rows, options.useful_tokens)),
+        basis=f"{what}, {found.rate}",
+        peak_basis=f"{what}, {at_peak.rate}",
+        notices=tuple(Notice("program_flops", text) for text in found.caveats),
+    )
 
 
 def _declared(

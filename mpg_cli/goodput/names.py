@@ -23,7 +23,7 @@ CLASSES = ("compute", "comm", "memory")
 # Operators that wrap a collective: PyTorch's record of its arguments, and c10d's two operator namespaces.
 COLLECTIVE_OPERATOR = r"^(record_param_comms$|c10d::|_c10d_functional::)"
 
-_KEY = ("kind", "name", "_has_collective", "_comm_operator")
+_KEY = ("kind", "name", "category", "_has_collective", "_comm_operator")
 _VERDICT = ("activity", "family", "rule")
 
 
@@ -57,9 +57,9 @@ class NameRules:
     def classify(self, ops: pl.DataFrame) -> pl.DataFrame:
         """`ops` with three more columns, in the same order: `activity`, `family` and `rule`, of the type of `name`.
 
-        `ops` has columns kind (as in device_ops), name, collective (null without collective arguments) and
-        linked_op (null without a host operator). `activity` is compute, comm, memory or other; `rule` is the
-        id of a name rule or says in words what decided.
+        `ops` has columns kind (as in device_ops), name, collective (null without collective arguments), linked_op
+        (null without a host operator) and maybe category (null without an XLA operation). `activity` is compute, comm,
+        memory, input or other; `rule` is the id of a name rule or says in words what decided.
         """
         keyed = ops.with_columns(
             pl.col("collective").is_not_null().alias("_has_collective"),
@@ -69,12 +69,14 @@ class NameRules:
             .alias("_comm_operator"),
         )
         # Millions of rows share a few thousand names: the regular expressions run once per name.
+        if "category" not in ops.columns:
+            keyed = keyed.with_columns(category=pl.lit(None, ops.schema["name"]))
         distinct = keyed.select(_KEY).unique(maintain_order=True)
-        texts = distinct.with_columns(pl.col("kind", "name").cast(pl.String))
+        texts = distinct.with_columns(pl.col("kind", "name", "category").cast(pl.String))
         verdicts = self._decide(texts).cast(dict.fromkeys(_VERDICT, ops.schema["name"]))
         known = pl.concat([distinct, verdicts], how="horizontal")
-        joined = keyed.join(known, on=_KEY, how="left", maintain_order="left")
-        return joined.drop("_has_collective", "_comm_operator")
+        joined = keyed.join(known, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+        return joined.select(*ops.columns, *_VERDICT)
 
     def _decide(self, distinct: pl.DataFrame) -> pl.DataFrame:
         """activity, family and rule for each row of `distinct`, in order."""
@@ -87,12 +89,16 @@ class NameRules:
             .then(_verdict("memory", pl.lit("copy"), "copy or set record"))
             .when(kind="memset")
             .then(_verdict("memory", pl.lit("set"), "copy or set record"))
+            .when(kind="infeed")
+            .then(_verdict("input", pl.lit("infeed"), "infeed record"))
             .when(kind="graph")
             .then(_verdict("other", pl.lit("graph"), "graph-level row"))
             .when("_has_collective")
             .then(_verdict("comm", collective, "collective arguments"))
             .when("_comm_operator")
             .then(_verdict("comm", collective, "linked operator"))
+            .when(pl.col("rule").is_null() & pl.col("category").is_not_null())
+            .then(_verdict("compute", pl.col("category").cast(pl.String), "category of the XLA operation"))
             .when(pl.col("rule").is_null())
             .then(_verdict("compute", pl.lit("unknown"), "no rule"))
             .otherwise(pl.struct("activity", "family", "rule"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from mpg_cli.goodput import measured
+from mpg_cli.goodput import hlo, measured
 
 KEY = ["operator", "input_dims", "input_types"]
 NO_OPERATOR = "no operator (graph replay or launch not recorded)"
@@ -65,6 +65,8 @@ def modelled(inside: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("inferred"))
         .when(pl.col("model") == measured.MODEL)
         .then(pl.lit("measured"))
+        .when(pl.col("model").cast(pl.String).is_in(list(hlo.SOURCES)))
+        .then(pl.col("model").cast(pl.String))
         .otherwise(pl.lit("shapes")),
         recoverable_ns=(time - pl.col("roofline_ns")).clip(0).round().cast(pl.Int64),
     )

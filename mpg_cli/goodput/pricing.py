@@ -10,6 +10,7 @@ neighbours (see `neighbours`); those of a replayed graph do not, since what was 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -34,6 +35,7 @@ KERNEL_COLUMNS = (
     "subject", "source", "stream", "start_ns", "end_ns", "dur_ns", "name", "correlation", "external_id",
     "graph_node",
 )  # fmt: skip
+XLA = ("hlo", "part")  # only where there are operations of XLA programs
 PROFILED = ("family", "grid", "block")  # what profiled kernels are joined by; only where there are some
 TIMES = ("peak_ps", "bytes_ps", "ideal_ps", "roofline_ps")
 TF32_KERNEL = r"(?i)tf32|s1688(?:gemm|cudnn|fprop|dgrad|wgrad)"
@@ -65,7 +67,8 @@ def price(
 ) -> Priced:
     """Price the compute kernels of `ops` (activity.ops) on the chips of their subjects; others are left out."""
     compute = (pl.col("activity") == "compute") & pl.col("subject").is_in(list(chips))
-    columns = (*KERNEL_COLUMNS, *PROFILED) if "grid" in ops.columns else KERNEL_COLUMNS
+    extras = (extra for extra in (PROFILED, XLA) if extra[-1] in ops.columns)
+    columns = [*KERNEL_COLUMNS, *chain.from_iterable(extras)]
     kernels = ops.filter(compute).select(columns)
     linked = launching_operator(kernels, operators)
     launched = linked.filter(pl.col("row").is_not_null()).select("row", pl.col("name").cast(pl.String))

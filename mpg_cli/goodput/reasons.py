@@ -43,6 +43,11 @@ def nothing(
 
 
 def _without_models(inside: pl.DataFrame, nested: Operators) -> str:
+    if "hlo" in inside.columns and inside["hlo"].is_not_null().any():
+        return (
+            "no operation that ran has known FLOPs: the profile holds no programs and no model_flops, or only custom "
+            "calls ran; say --flops-per-step"
+        )
     if nested.ops.is_empty():
         return "the trace holds no operators: profile with ProfilerActivity.CPU and record_shapes=True"
     if nested.calls["input_dims"].null_count() == nested.calls.height:
@@ -74,9 +79,16 @@ def _without_operands(formats: Collection[str], profiled: pl.DataFrame | None) -
 
 
 def too_little(
-    coverage: float, inside: pl.DataFrame, models: Models, profiled: pl.DataFrame | None = None
+    coverage: float,
+    inside: pl.DataFrame,
+    models: Models,
+    profiled: pl.DataFrame | None = None,
+    hidden: pl.DataFrame | None = None,
 ) -> str:
-    """Why PG is null for want of models, "" if it is not: the largest operators without one, with what helps."""
+    """Why PG is null for want of models, "" if it is not: the largest operators without one, with what helps.
+
+    hidden: `hlo.opaque`, where there are XLA operations.
+    """
     if coverage >= COVERAGE_NEEDED:
         return ""
     total = int(inside["dur_ns"].sum())
@@ -93,8 +105,15 @@ def too_little(
     parts += [f"above peak: {100 * above:.1f} %"] if above else []
     parts += [f"without one: {', '.join(largest)}"] if largest else []
     parts[1:] = ["; ".join(parts[1:])] if parts[1:] else []
-    hints = (_declaration(missing, models), by_kernel)
+    hints = (_declaration(missing, models) if hidden is None else _hidden(hidden), by_kernel)
     return "; ".join([": ".join(parts), *(hint for hint in hints if hint)])
+
+
+def _hidden(hidden: pl.DataFrame) -> str:
+    if hidden.is_empty():
+        return "say --flops-per-step"
+    share = 100 * float(hidden["share"].sum())
+    return f"{share:.1f} % is in custom calls whose work XLA cannot see: say --flops-per-step"
 
 
 def _declaration(missing: pl.DataFrame, models: Models) -> str:

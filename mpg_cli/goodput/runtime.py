@@ -17,12 +17,16 @@ from mpg_cli.goodput.windows import OWNER
 if TYPE_CHECKING:
     from mpg_cli.goodput.activity import Activity
 
-ACTIVITIES = ("compute", "comm", "memory", "other")
+ACTIVITIES = ("compute", "comm", "memory", "input", "other")
+NESTED = (ACTIVITIES[:1], ACTIVITIES[:2], ACTIVITIES[:3], ACTIVITIES)  # each with the ones before it
+OTHER = ("input", "other")  # what figures of a device count as other: busy, and none of the three kinds
 CAUSE_OF = {
-    "compute": "productive", "comm": "communication", "memory": "memory_copy", "other": "unclassified_busy"
+    "compute": "productive", "comm": "communication", "memory": "memory_copy", "input": "input",
+    "other": "unclassified_busy",
 }  # fmt: skip
 CAUSES = (
-    "productive", "communication", "communication_wait", "transient", "memory_copy", "unclassified_busy",
+    "productive", "communication", "communication_wait", "transient", "memory_copy", "input",
+    "unclassified_busy",
 )  # fmt: skip
 IDLE = "unknown"
 MAX_STEP_ROWS = (
@@ -43,15 +47,18 @@ def device_figures(ops: pl.DataFrame, busy: pl.DataFrame) -> pl.DataFrame:
 
     exposed_comm = |compute ∪ comm| - |compute|, and so on down the order: nested unions, no sweep.
     """
-    counts = ((pl.col("kind") == kind).sum().cast(pl.Int64).alias(name) for kind, name in KINDS.items())
+    # an operation that others interrupt is one all the same
+    first = pl.col("part").fill_null(0) == 0 if "part" in ops.columns else pl.lit(value=True)
+    counts = (
+        ((pl.col("kind") == kind) & first).sum().cast(pl.Int64).alias(name) for kind, name in KINDS.items()
+    )
     span = pl.col("end_ns").max() - pl.col("start_ns").min()
     figures = ops.group_by("subject").agg(span.alias("span_ns"), *counts)
-    for activity in ACTIVITIES:
-        length = intervals.total(busy.filter(pl.col("activity") == activity), by=["subject"])
-        figures = _joined(figures, length, f"{activity}_ns")
-    for depth in range(1, len(ACTIVITIES) + 1):
-        length = intervals.total(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
-        figures = _joined(figures, length, f"_{depth}")
+    for activity in (*ACTIVITIES[:3], "other"):
+        same = OTHER if activity == "other" else (activity,)
+        figures = _joined(figures, _length(busy, same), f"{activity}_ns")
+    for depth, nested in enumerate(NESTED, start=1):
+        figures = _joined(figures, _length(busy, nested), f"_{depth}")
     return figures.with_columns(
         busy_ns=pl.col("_4"),
         idle_ns=pl.col("span_ns") - pl.col("_4"),
@@ -59,6 +66,11 @@ def device_figures(ops: pl.DataFrame, busy: pl.DataFrame) -> pl.DataFrame:
         exposed_memory_ns=pl.col("_3") - pl.col("_2"),
         exposed_other_ns=pl.col("_4") - pl.col("_3"),
     ).sort("subject")
+
+
+def _length(busy: pl.DataFrame, activities: tuple[str, ...]) -> pl.DataFrame:
+    """subject, length_ns of the union of these activities."""
+    return intervals.total(busy.filter(pl.col("activity").is_in(activities)), by=["subject"])
 
 
 def _joined(figures: pl.DataFrame, length: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -116,8 +128,8 @@ def step_figures(activity: Activity, busy: pl.DataFrame, steps: pl.DataFrame) ->
     """
     devices = activity.subjects.select("subject", *OWNER)
     spans = steps.with_row_index("_step").join(devices, on=OWNER, nulls_equal=True)
-    for depth in range(1, len(ACTIVITIES) + 1):
-        within = intervals.union(busy.filter(pl.col("activity").is_in(ACTIVITIES[:depth])), by=["subject"])
+    for depth, nested in enumerate(NESTED, start=1):
+        within = intervals.union(busy.filter(pl.col("activity").is_in(nested)), by=["subject"])
         spans = spans.with_columns(covered(spans, within).alias(f"_{depth}"))
     return spans.with_columns(
         wall_ns=pl.col("end_ns") - pl.col("start_ns"),

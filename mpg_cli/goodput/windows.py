@@ -76,7 +76,8 @@ def find_windows(activity: Activity, steps: pl.DataFrame, choice: str) -> Window
     """The window of every process with device activity.
 
     steps: from the first step's start to the last step's end, where the process has steps; device: the hull of the
-    source's device activity; all: the hull of all its events. Without steps, `steps` is `device`.
+    source's device activity; all: the hull of all its events, or the profile's own bounds. Without
+    steps, `steps` is `device`.
     """
     ends = pl.col("start_ns").min(), pl.col("end_ns").max()
     owners = activity.subjects.select(OWNER).unique()
@@ -103,8 +104,13 @@ def _owned(steps: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
 
 
 def _all_events(activity: Activity) -> pl.DataFrame:
-    extents = activity.sources.select("source", start_ns="first_ns", end_ns="last_ns").drop_nulls()
-    return extents.with_columns(basis=pl.lit("all events"))
+    """From the first event to the last; where the file says when the profiler was on, from then to then."""
+    profiled = pl.all_horizontal(pl.col("profile_start_ns", "profile_end_ns").is_not_null())
+    ends = (("profile_start_ns", "first_ns"), ("profile_end_ns", "last_ns"))
+    start, end = (pl.when(profiled).then(stated).otherwise(seen) for stated, seen in ends)
+    basis = pl.when(profiled).then(pl.lit("profile")).otherwise(pl.lit("all events"))
+    extents = activity.sources.select("source", start_ns=start, end_ns=end, basis=basis)
+    return extents.drop_nulls()
 
 
 def missing_steps(

@@ -24,7 +24,9 @@ LANES = {
 # figures outside of these are damaged: the smallest and the largest there are differ from them by a decade and more
 CLOCKS = (10**8, 10**10)  # Hz
 BANDWIDTHS = (10**9, 10**15)  # byte/s
+RATES = (10**12, 10**17)  # FLOP/s
 MOST_UNITS = 10_000
+TPU_VENDOR = "Google"  # whose devices state their peak
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,17 @@ class Stated:
     units: int | None = None
     clock_hz: int | None = None
     bandwidth: int | None = None
+    peak_flops: int | None = None
 
     def complete(self, chip: Chip | None) -> Chip | None:
         """`chip` of the catalogue with the bandwidth and the fp32 rate that it lacks.
 
-        Without one, a chip that has nothing else; None where not even its fp32 rate can be told.
+        Without one, a chip that has nothing else; None where not even its fp32 rate can be told. A device that states the
+        peak of its matrix unit, as TPUs do, is believed before the catalogue.
         """
         fp32, bandwidth = self._fp32(), self._bandwidth()
+        if peak := self._peak():
+            return self._measured_by_itself(chip, peak, bandwidth)
         if chip is None:
             return None if fp32 is None else self._chip((fp32,), bandwidth)
         if chip.bandwidth_gbps is None and bandwidth is not None:
@@ -50,6 +56,22 @@ class Stated:
         if fp32 is not None and chip.peak("fp32") is None and chip.peak("fp32", "vector") is None:
             chip = replace(chip, peaks=(*chip.peaks, fp32))
         return chip
+
+    def _peak(self) -> Peak | None:
+        """The rate of the matrix unit, which is that of bfloat16 on a TPU."""
+        if self.peak_flops is None or not RATES[0] <= self.peak_flops <= RATES[1]:
+            return None
+        rate = Decimal(self.peak_flops).scaleb(-12)
+        return Peak("bf16", "matrix", rate, f"{SOURCE}: {rate.normalize():f} TFLOP/s")
+
+    def _measured_by_itself(self, chip: Chip | None, peak: Peak, bandwidth: Decimal | None) -> Chip:
+        if chip is None:
+            return replace(self._chip((peak,), bandwidth), vendor=TPU_VENDOR)
+        others = tuple(rate for rate in chip.peaks if (rate.dtype, rate.unit) != (peak.dtype, peak.unit))
+        chip = replace(chip, peaks=(peak, *others))
+        if bandwidth is None:
+            return chip
+        return replace(chip, bandwidth_gbps=bandwidth, bandwidth_source=self._bandwidth_source())
 
     def _fp32(self) -> Peak | None:
         """2 · SMs · lanes of an SM · clock, in FLOP/s: every lane does a multiply-add per cycle."""

@@ -76,11 +76,13 @@ def parsers() -> tuple[Parser, ...]:
     """
     from mpg_parsers.nsight_compute import NSIGHT_COMPUTE
     from mpg_parsers.nsight_systems import NSIGHT_SYSTEMS
+    from mpg_parsers.nsys_jax import NSYS_JAX
     from mpg_parsers.pytorch import PYTORCH
     from mpg_parsers.rocprofv3 import ROCPROFV3
+    from mpg_parsers.xla_profile import XLA_PROFILE
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    own = (NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, PYTORCH)
+    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, PYTORCH)
     return (*(_load(entry) for entry in entries), *own)
 
 
@@ -120,7 +122,10 @@ def _head(source: Source) -> bytes:
 
 
 def _refuse_empty(source: Source) -> NoReturn:
-    hint = "was the job killed before the profiler wrote it, or the disk full?"
+    hint = (
+        "was the job killed before the profiler wrote it, or the disk full? XLA's profiler writes an empty file where a "
+        "profile is over 2 GB: record fewer steps"
+    )
     with source.open() as stream:
         stream.read(1)
         if stream.truncated:

@@ -6,7 +6,8 @@
 
 A source is opened as often as one likes, also by another process (`Source.to_json`). Archives and gzip are
 recognised by their bytes. Nothing is written but what cannot be read twice or in one piece: standard input,
-compressed tars and folders of Parquet files are copied to a private folder, which `Expansion.close` removes.
+compressed tars, folders of Parquet files and what nsys-jax writes are copied to a private folder, which
+`Expansion.close` removes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -38,12 +41,14 @@ from mpg_parsers.containers import (
 from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.nsight.folder import SUFFIX as PARQUET
 from mpg_parsers.nsight.folder import is_export, pack
+from mpg_parsers.nsysjax import packing
+from mpg_parsers.nsysjax.layout import Profile, profiles
 from mpg_parsers.paths import Finder, LeftOut, natural_key, printable, split_label
 from mpg_parsers.registry import HEAD, chosen
 from mpg_parsers.streams import ByteStream, Extent, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 __all__ = ["ByteStream", "Expansion", "Source", "expand"]
 
@@ -182,8 +187,13 @@ class _Expander:
             self._add_export(
                 _Found(folder, printable(folder), label, folder == Path(path), str(folder.resolve())), files
             )
+        taken, ours = profiles(str(file) for file, named in found if not named)
+        self._skip_reports(ours, path)
+        for profile in taken:
+            self._add_profile(_found_profile(profile, label, Path(path)), profile)
+        self._seen.update(str(Path(name).resolve()) for name in ours)  # a glob may come upon them again
         for file, named in found:
-            if file.parent not in exports:
+            if file.parent not in exports and str(file) not in ours:
                 key = str(file.resolve())
                 self._add_file(_Found(file.absolute(), printable(file), label, named, key))
 
@@ -219,6 +229,36 @@ class _Expander:
         size = target.stat().st_size
         self.expansion.sources.append(Source(found.path, found.label, found.named, str(target), None, size))
         self._seen.add(found.key)
+
+    def _add_profile(self, found: _Found, profile: Profile) -> None:
+        """One source for what nsys-jax wrote of one process, unpacked in a folder."""
+        if found.key in self._seen:
+            return
+        try:
+            with reading(found.path):
+                files = {name: Path(file) for name, file in profile.members.items()}
+                members: list[packing.Member] = [
+                    (name, file.stat().st_size, partial(FileIO, file)) for name, file in files.items()
+                ]
+            self._add_pack(found, members)
+        except InputError as error:
+            if found.named:
+                raise
+            self._left_out.problem(error)
+        else:
+            self._seen.add(found.key)
+
+    def _skip_reports(self, names: Collection[str], place: str) -> None:
+        for name in sorted(names):
+            if Path(name).suffix in (".nsys-rep", ".sqlite"):
+                self._left_out.skip("reports of which nsys-jax made the tables beside them", name, place)
+
+    def _add_pack(self, found: _Found, members: Sequence[packing.Member]) -> None:
+        target = self._spool_file(found.path)
+        with writing(found.path, target.parent):
+            packing.pack(members, target, found.path)
+        size = target.stat().st_size
+        self.expansion.sources.append(Source(found.path, found.label, found.named, str(target), None, size))
 
     def _add_file(self, found: _Found) -> None:
         if found.key in self._seen:
@@ -267,13 +307,30 @@ class _Expander:
         if not listing.members:
             hint = "check what was packed into it"
             raise InputError("empty_input", found.path, "no files to read in this archive", hint=hint)
-        for name in sorted(listing.members, key=natural_key):
+        taken, ours = profiles(listing.members)
+        self._skip_reports(ours, found.path)
+        for profile in taken:
+            self._add_packed_profile(found, file, listing, profile)
+        for name in sorted(listing.members.keys() - ours, key=natural_key):
             path, extent = f"{found.path}!{printable(name)}", listing.members[name]
             source = Source(path, found.label, False, file, name, extent.length, extent)  # noqa: FBT003
             if _is_archive(source):
                 self._left_out.skip("archives within an archive", name, found.path)
             else:
                 self.expansion.sources.append(source)
+
+    def _add_packed_profile(self, found: _Found, file: str, listing: Listing, profile: Profile) -> None:
+        """One source for what nsys-jax wrote of one process, in an archive."""
+        inside = printable(f"{profile.root}{profile.process}".rstrip("/"))
+        path = f"{found.path}!{inside}" if inside else found.path
+        members: list[packing.Member] = []
+        for name, stored in profile.members.items():
+            extent = listing.members[stored]
+            size = extent.length if extent.crc is None else extent.size
+            members.append(
+                (name, size, partial(ByteStream, f"{found.path}!{printable(stored)}", file, extent))
+            )
+        self._add_pack(replace(found, path=path, named=found.named and not inside), members)
 
     def _spool_file(self, path: str) -> Path:
         """A new, empty file in the spool folder, which only this user can read."""
@@ -294,6 +351,12 @@ def _exports(files: Sequence[Path]) -> dict[Path, list[Path]]:
         if file.suffix == PARQUET:
             folders.setdefault(file.parent, []).append(file)
     return {folder: tables for folder, tables in folders.items() if is_export(tables)}
+
+
+def _found_profile(profile: Profile, label: str, named: Path) -> _Found:
+    folder = Path(profile.root or ".")
+    path = printable(folder) + (f"!{printable(profile.process)}" if profile.process else "")
+    return _Found(folder, path, label, folder == named, f"{folder.resolve()}!{profile.process}")
 
 
 def _is_archive(source: Source) -> bool:

@@ -7,67 +7,17 @@ column out and the store adds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from mpg_parsers.columns import Column, Table
 
-if TYPE_CHECKING:
-    import polars as pl
+SCHEMA_VERSION = 5
 
-SCHEMA_VERSION = 4
-
-DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
+# infeed: the device takes its input from the host
+DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph", "infeed")
 # os: a call into the operating system's libraries (ioctl, poll, ...), evidence like a Python frame
-HOST_KINDS = ("op", "annotation", "runtime", "python", "overhead", "sync", "device_annotation", "os")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: `dtype` is int64, int32, float64, string or bool; `null` says what a null means."""
-
-    name: str
-    dtype: str
-    meaning: str
-    unit: str = ""
-    null: str = "never"
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table: `row` says what a row is."""
-
-    name: str
-    row: str
-    columns: tuple[Column, ...]
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
-        return tuple(column.name for column in self.columns)
-
-    def schema(self) -> pl.Schema:
-        """The table's schema in Polars types."""
-        import polars as pl
-
-        types = {
-            "int64": pl.Int64(),
-            "int32": pl.Int32(),
-            "float64": pl.Float64(),
-            "string": pl.String(),
-            "bool": pl.Boolean(),
-        }
-        return pl.Schema({column.name: types[column.dtype] for column in self.columns})
-
-    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """`frame` with exactly this table's columns, in order and type; absent ones are null."""
-        import polars as pl
-
-        if not frame.columns:
-            return pl.DataFrame(schema=self.schema())
-        return frame.select(
-            (pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name))
-            for name, dtype in self.schema().items()
-        )
+# device_wait: what a device itself says that it waits for
+HOST_KINDS = (
+    "op", "annotation", "runtime", "python", "overhead", "sync", "device_annotation", "os", "device_wait",
+)  # fmt: skip
 
 
 SOURCE = Column("source", "int32", "the file's number in this dataset")
@@ -99,6 +49,8 @@ SOURCES = Table(
             "ns",
             "times are already absolute, or no clock is stated",
         ),
+        Column("profile_start_ns", "int64", "when the profiler was started", "ns", "not stated"),
+        Column("profile_end_ns", "int64", "when it was stopped", "ns", "not stated"),
         Column("first_ns", "int64", "first start of any event", "ns", "no timed event"),
         Column("last_ns", "int64", "last end of any event", "ns", "no timed event"),
         Column("events", "int64", "events in the file, of any kind"),
@@ -122,6 +74,9 @@ DEVICES = Table(
         Column("compute_capability", "string", "major.minor", null="not stated"),
         Column("bandwidth", "int64", "peak bandwidth of the device memory", "byte/s", "not stated"),
         Column("clock_hz", "int64", "highest clock of the SMs", "Hz", "not stated"),
+        Column(
+            "peak_flops", "int64", "peak rate of the matrix unit, of its native type", "FLOP/s", "not stated"
+        ),
     ),
 )
 
@@ -177,6 +132,21 @@ DEVICE_OPS = Table(
         Column("in_elements", "int64", "elements sent per rank", null="no collective arguments"),
         Column("out_elements", "int64", "elements received per rank", null="no collective arguments"),
         Column("element_type", "string", "type of the elements", null="no collective arguments"),
+        Column(
+            "hlo", "int64", "the operation of an XLA program that ran: joins hlo_ops", null="none or not told"
+        ),
+        Column(
+            "part",
+            "int64",
+            "which piece of an operation that others ran inside of, from 0: a loop between its passes",
+            null="whole",
+        ),
+        Column(
+            "asynchronous",
+            "bool",
+            "an XLA operation that runs beside those of the program: a copy or collective under way",
+            null="not an XLA operation of a TPU",
+        ),
     ),
 )
 
@@ -189,7 +159,7 @@ HOST_EVENTS = Table(
         Column(
             "thread",
             "int64",
-            "thread id; the stream for sync and device_annotation",
+            "thread id; the stream for sync and device_annotation, the device for device_wait",
             null="not a number in the file",
         ),
         Column("start_ns", "int64", "start", "ns"),
@@ -307,6 +277,92 @@ KERNEL_COUNTERS = Table(
     ),
 )
 
+HLO_OPS = Table(
+    "hlo_ops",
+    "one operation of a compiled XLA program that ran",
+    (
+        SOURCE,
+        Column("hlo", "int64", "number of the operation in its file"),
+        Column("program_id", "string", "the program's fingerprint or number", null="not stated"),
+        Column("program", "string", "name of its module, e.g. jit_train_step", null="not stated"),
+        Column("name", "string", "of the operation in its program, e.g. fusion.12"),
+        Column("category", "string", "kind of operation as XLA's own tools name it, e.g. loop fusion"),
+        Column("framework_op", "string", "the operator of the framework it came from", null="not stated"),
+        Column("location", "string", "source file and line", null="not stated"),
+        Column("shape", "string", "of the result", null="not stated"),
+        Column(
+            "flops", "int64", "operations of matrix products and convolutions, per run", "FLOP", "not known"
+        ),
+        Column(
+            "all_flops", "int64", "operations of any kind as XLA counts them, per run", "FLOP", "not known"
+        ),
+        Column("dtype", "string", "operand type of the matrix products", null="none, or not known"),
+        Column("bytes", "int64", "moved to and from device memory, per run", "byte", "not known"),
+        Column(
+            "flops_source",
+            "string",
+            "where flops are from: the program (hlo), a custom call's own statement, or the profiler's figure",
+            null="not known",
+            values=("hlo", "custom_call", "model_flops", "flops"),
+        ),
+        Column("opaque", "bool", "what it computes is not visible to XLA: a custom call without a cost"),
+        Column("recompute", "bool", "repeats an operation of the forward pass (rematerialisation)"),
+    ),
+)
+
+PROGRAMS = Table(
+    "programs",
+    "one compiled XLA program",
+    (
+        SOURCE,
+        Column("program_id", "string", "as in hlo_ops"),
+        Column("name", "string", "of its module"),
+        Column("partitions", "int64", "devices that one replica is spread over", null="not stated"),
+        Column("replicas", "int64", "copies that run side by side", null="not stated"),
+        Column(
+            "flops",
+            "int64",
+            "operations of matrix products and convolutions of the whole program before optimisation, all devices",
+            "FLOP",
+            "the program before optimisation is not in the file",
+        ),
+        Column("all_flops", "int64", "operations of any kind as XLA counts them", "FLOP", "as flops"),
+        Column(
+            "repeated_flops",
+            "int64",
+            "of them, what the program computes again: rematerialised, or the same as elsewhere in it",
+            "FLOP",
+            "as flops",
+        ),
+        Column("dtype", "string", "operand type of most of flops", null="none, or not known"),
+        Column("opaque", "string", "JSON list of custom calls in it that have no known cost", null="none"),
+        Column(
+            "unknown_loops",
+            "int64",
+            "loops whose number of passes is not known, counted once",
+            null="not known",
+        ),
+    ),
+)
+
+PROGRAM_RUNS = Table(
+    "program_runs",
+    "one run of an XLA program on a device",
+    (
+        SOURCE,
+        Column("process", "int64", "as in devices", null="one process per file"),
+        Column("device", "int64", "as in devices"),
+        Column("program_id", "string", "as in programs", null="not stated"),
+        Column("name", "string", "of its module"),
+        Column("run", "int64", "number of the run", null="not stated"),
+        Column("start_ns", "int64", "start", "ns"),
+        Column("end_ns", "int64", "end", "ns"),
+    ),
+)
+
 TABLES: dict[str, Table] = {
-    t.name: t for t in (SOURCES, DEVICES, DEVICE_OPS, HOST_EVENTS, STEPS, COUNTERS, KERNEL_COUNTERS)
-}
+    t.name: t
+    for t in (
+        SOURCES, DEVICES, DEVICE_OPS, HOST_EVENTS, STEPS, COUNTERS, KERNEL_COUNTERS, HLO_OPS, PROGRAMS, PROGRAM_RUNS,
+    )
+}  # fmt: skip

@@ -65,16 +65,24 @@ def attribute(
         mine = (col.source == source) & col.process.eq_missing(process)
         ops = activity.ops.filter(mine)
         host = hosts.load(dataset, source, process, ops, steps.filter(mine))
-        parts.append(_of_process(host, ops, windows, rules, source, first))
+        numbers = activity.subjects.select("subject", "device")
+        waits = _waits(host, rules, windows.join(numbers, on="subject"))
+        parts.append(_of_process(host, ops, windows, rules, source, first, waits))
         first += parts[-1].evidence.height
     columns = zip(*((part.segments, part.evidence, part.syncs) for part in parts), strict=True)
     return Idle(*(pl.concat(column) for column in columns))
 
 
 def _of_process(
-    host: Host, ops: pl.DataFrame, windows: pl.DataFrame, rules: IdleRules, source: int, first: int
+    host: Host,
+    ops: pl.DataFrame,
+    windows: pl.DataFrame,
+    rules: IdleRules,
+    source: int,
+    first: int,
+    waits: pl.DataFrame,
 ) -> Idle:
-    """The idle time of one process's devices, with evidence numbered from `first`."""
+    """The idle time of one process's devices, with evidence numbered from `first`; `waits`: of `_waits`."""
     linked = ops.select("subject", "stream", "start_ns", "end_ns", "kind", "correlation").join(
         host.calls.select("correlation", "call"), on="correlation", how="left", maintain_order="left"
     )
@@ -83,7 +91,7 @@ def _of_process(
     gaps = gaps.with_columns(key=owner)
     blocking = _blocking(linked, host)
     syncs = _syncs(host, rules, blocking)
-    pieces = layers.explain(host, rules, gaps, blocking)
+    pieces = layers.with_waits(layers.explain(host, rules, gaps, blocking), waits)
     inside = intervals.clip(pieces, windows.select("subject", "start_ns", "end_ns"), ["subject"])
     idle = _before(_drained(inside, _emptied(gaps, syncs, host)), gaps, host)
     evidence = evidences.describe(host, source, idle, first)
@@ -96,6 +104,17 @@ def _of_process(
         evidence.select(evidences.SCHEMA.names()),
         evidences.describe_syncs(host, syncs),
     )
+
+
+def _waits(host: Host, rules: IdleRules, devices: pl.DataFrame) -> pl.DataFrame:
+    """subject, start_ns, end_ns, cause, row: what the devices (subject, device) said that they wait for."""
+    if host.waits.is_empty():
+        return pl.DataFrame(schema=layers.SCHEMA)
+    named = host.waits.with_columns(name=host.events["name"].gather(host.waits["row"]))
+    told = named.join(rules.cause_of_wait(named), on="name").join(
+        devices.select("subject", "device"), on="device"
+    )
+    return told.select("subject", "start_ns", "end_ns", "row", cause="called")
 
 
 def _before(idle: pl.DataFrame, gaps: pl.DataFrame, host: Host) -> pl.DataFrame:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
 
 THREAD = ("process", "thread")
-KIND = pl.Enum(["annotation", "op", "python", "os", "runtime", "overhead"])
+KIND = pl.Enum(["annotation", "op", "python", "os", "runtime", "overhead", "device_wait"])
 BUILT_IN = "<"  # how the name of a frame of a built-in function begins
 HEARD = ("annotation", "op", "python", "os", "runtime")
 CALLS, RANGES = ("op", "runtime"), ("annotation",)
@@ -32,6 +32,7 @@ class Host:
     calls: call (row of the launch call), key, start_ns, end_ns, correlation
     votes: subject, key: the threads that launched work of a device, and the one that steps
     stepper: key of the thread that steps, or null
+    waits: row, device, start_ns, end_ns: what devices said that they wait for
     """
 
     events: pl.DataFrame
@@ -39,6 +40,7 @@ class Host:
     calls: pl.DataFrame
     votes: pl.DataFrame
     stepper: int | None
+    waits: pl.DataFrame
 
     def of_kinds(self, kinds: tuple[str, ...]) -> pl.DataFrame:
         """row, key, start_ns, end_ns of the events of threads of these kinds.
@@ -66,11 +68,14 @@ def load(dataset: Dataset, source: int, process: int | None, ops: pl.DataFrame, 
     launches = _launches(host, ops)
     stepping = _stepping(host, steps)
     threads = pl.concat([launches.select(THREAD), stepping]).unique().sort(THREAD).with_row_index("key")
-    events = _events(host, threads)
+    waits = host.filter(col.kind == "device_wait").collect()
+    events = _events(host, threads, waits)
     calls = _calls(launches.join(threads, on=THREAD, nulls_equal=True), events)
     steppers = threads.join(stepping, on=THREAD, nulls_equal=True)["key"].to_list()
     votes = _votes(ops, calls, steppers)
-    return Host(events, threads["thread"], calls, votes, steppers[0] if steppers else None)
+    rows = events.filter(col.kind == "device_wait").select("row").hstack(waits.select(device="thread"))
+    waiting = rows.hstack(waits.select("start_ns", "end_ns"))
+    return Host(events, threads["thread"], calls, votes, steppers[0] if steppers else None, waiting)
 
 
 def _launches(host: pl.LazyFrame, ops: pl.DataFrame) -> pl.DataFrame:
@@ -88,21 +93,30 @@ def _stepping(host: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return ranges.join(first.lazy(), on=["name", "start_ns"], how="semi").select(THREAD).head(1).collect()
 
 
-def _events(host: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """The events of `threads`, and the profiler's own of the whole process."""
+def _events(host: pl.LazyFrame, threads: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """The events of `threads`, the profiler's own of the whole process, and the `waits` of devices."""
     heard = host.filter(col.kind.is_in(HEARD)).join(threads.lazy(), on=THREAD, nulls_equal=True)
-    overhead = host.filter(col.kind == "overhead").with_columns(key=pl.lit(None, pl.UInt32))
+    everywhere = pl.lit(None, pl.UInt32).alias("key")
+    overhead = host.filter(col.kind == "overhead").with_columns(everywhere)
     columns = ("key", "start_ns", "end_ns", "kind", "name")
-    parts = (part.select(columns).cast({"kind": KIND, "name": pl.Categorical}) for part in (heard, overhead))
+    parts = (
+        part.select(columns).cast({"kind": KIND, "name": pl.Categorical})
+        for part in (heard, overhead, waits.lazy().with_columns(everywhere))
+    )
     return pl.concat([part.collect() for part in parts]).with_row_index("row")
 
 
 def _calls(launches: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Of two calls for one correlation id (runtime and driver interface) the outer one counts."""
+    """Of several calls for one correlation id the outer one counts (runtime around driver interface).
+
+    Where the work was handed from thread to thread, that of the last thread does: it is the one that launches.
+    """
     rows = events.filter(col.kind == "runtime").select("key", "start_ns", "end_ns", call="row")
     known = launches.join(rows, on=["key", "start_ns", "end_ns"])
     outer = known.sort("start_ns", col.end_ns, "call", descending=[False, True, False])
-    first = outer.unique("correlation", keep="first", maintain_order=True)
+    last = col.start_ns == col.start_ns.max().over("correlation")
+    lastly = outer.filter(col.key == col.key.filter(last).first().over("correlation"))
+    first = lastly.unique("correlation", keep="first", maintain_order=True)
     return first.select("call", "key", "start_ns", "end_ns", "correlation")
 
 

@@ -66,6 +66,23 @@ def explain(host: Host, rules: IdleRules, gaps: pl.DataFrame, blocking: pl.Serie
     return ledger.join_touching(ordered, ["subject", "cause", "row", "firm"])
 
 
+def with_waits(pieces: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """`pieces` (SCHEMA), where a device said what it waits for (`waits`: PIECE, cause, row) for that reason."""
+    if waits.is_empty():
+        return pieces
+    claims = waits.select(*PIECE, cause=pl.lit("wait"), evidence=col.row.cast(pl.Int64))
+    disjoint = ledger.by_priority(claims, ["wait"]).select(*PIECE, row=col.evidence.cast(pl.UInt32))
+    known = disjoint.join(waits.select("row", "cause").unique("row"), on="row")
+    cut = intervals.clip(pieces.select(PIECE), known, ["subject"], keep=["row", "cause"])
+    taken = cut.filter(col.start_ns < col.end_ns).with_columns(firm=pl.lit(value=True))
+    bare = intervals.subtract(pieces.select(PIECE), taken.select(PIECE), ["subject"])
+    rest = intervals.clip(bare, pieces, ["subject"], keep=["cause", "row", "firm"]).filter(
+        col.start_ns < col.end_ns
+    )
+    both = pl.concat([part.select(SCHEMA.names()).cast(SCHEMA) for part in (taken, rest)])
+    return both.sort("start_ns").sort("subject", maintain_order=True)
+
+
 def _device_side(gaps: pl.DataFrame) -> pl.DataFrame:
     behind = gaps.filter(col.soft_ns < col.end_ns)
     late = pl.when(col.cause == "launch_bound").then("call")

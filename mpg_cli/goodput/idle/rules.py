@@ -16,7 +16,7 @@ from mpg_parsers.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-KINDS = ("annotation", "op", "python", "runtime", "overhead")
+KINDS = ("annotation", "op", "python", "runtime", "overhead", "device_wait")
 DEFAULT_KINDS = ("annotation", "op", "python")
 
 
@@ -53,11 +53,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class IdleRules:
-    """ranges: in order of priority; calls: the first that matches decides."""
+    """ranges: in order of priority; calls, waits (of a device, by its own word): the first that matches decides."""
 
     limits: Limits
     ranges: tuple[IdleRule, ...]
     calls: tuple[IdleRule, ...]
+    waits: tuple[IdleRule, ...] = ()
 
     @classmethod
     def load(cls, user_rules: Sequence[Mapping[str, object]] = ()) -> IdleRules:
@@ -67,7 +68,7 @@ class IdleRules:
         """
         shipped = _shipped()
         own = tuple(_rule(entry, index) for index, entry in enumerate(user_rules, start=1))
-        return cls(shipped.limits, own + shipped.ranges, shipped.calls)
+        return cls(shipped.limits, own + shipped.ranges, shipped.calls, shipped.waits)
 
     def range_of(self, names: pl.DataFrame) -> pl.DataFrame:
         """`names` (kind, name: distinct) that a range rule takes, with `slot`, the rule's place in `ranges`."""
@@ -81,9 +82,17 @@ class IdleRules:
 
     def cause_of_call(self, calls: pl.DataFrame) -> pl.DataFrame:
         """name and called, the cause of the first call rule that takes it: of the names in `calls` that one takes."""
-        text = pl.col("name").cast(pl.String)
-        called = (pl.when(rule.matches(text)).then(pl.lit(rule.cause)) for rule in self.calls)
-        return calls.select("name").unique().with_columns(called=pl.coalesce(*called)).drop_nulls()
+        return _called(calls, self.calls)
+
+    def cause_of_wait(self, waits: pl.DataFrame) -> pl.DataFrame:
+        """The same for what devices say that they wait for."""
+        return _called(waits, self.waits)
+
+
+def _called(events: pl.DataFrame, rules: Sequence[IdleRule]) -> pl.DataFrame:
+    text = pl.col("name").cast(pl.String)
+    called = (pl.when(rule.matches(text)).then(pl.lit(rule.cause)) for rule in rules)
+    return events.select("name").unique().with_columns(called=pl.coalesce(*called)).drop_nulls()
 
 
 @cache
@@ -91,10 +100,17 @@ def _shipped() -> IdleRules:
     text = resources.files("mpg_cli.goodput.idle").joinpath("rules.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     ranges = tuple(_rule(entry, index) for index, entry in enumerate(data["rule"], start=1))
-    calls = tuple(
-        _rule(entry | {"kinds": ["runtime"]}, index) for index, entry in enumerate(data["call"], start=1)
+    return IdleRules(
+        Limits(**data["limits"]),
+        ranges,
+        _of_kind(data, "call", "runtime"),
+        _of_kind(data, "wait", "device_wait"),
     )
-    return IdleRules(Limits(**data["limits"]), ranges, calls)
+
+
+def _of_kind(data: Mapping[str, Any], table: str, kind: str) -> tuple[IdleRule, ...]:
+    """The rules of a table that are all of one kind of event."""
+    return tuple(_rule(entry | {"kinds": [kind]}, index) for index, entry in enumerate(data[table], start=1))
 
 
 def _rule(entry: Mapping[str, Any], number: int) -> IdleRule:

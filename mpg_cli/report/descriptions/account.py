@@ -30,9 +30,11 @@ ACCOUNT: dict[str, dict[str, str]] = {
         "outliers": "Steps that took longer than the others of their device; longest excess first.",
         "per_step": "The account of every step on every device; empty without --per-step.",
         "inference": "Steps of an inference engine by its own annotations; empty if there are none.",
-        "breakdown": "Device time by module, operator, kernel or stream, most first, 10,000 rows of each at most; "
+        "breakdown": "Device time by module, operator, kernel, stream or category, most first, 10,000 rows of each "
+        "at most; "
         "empty without --by.",
         "segments": "The account by rank; empty without --by rank.",
+        "xla": "What XLA's own tools show of the whole profile; null without operations of XLA programs.",
         "price": "What --price and --chips state; null without --price.",
         "schema": "The version of this format.",
         "mpg_version": "The version of mpg that wrote the report.",

@@ -132,8 +132,8 @@ ATTRIBUTION: dict[str, dict[str, str]] = {
         "compute_ns": "The part of device_ns with a computing kernel, in nanoseconds, or null.",
     },
     "Breakdown": {
-        "by": "What it is divided by: module, op, kernel or stream.",
-        "key": "The module's path, the operator, the kernel or the stream.",
+        "by": "What it is divided by: module, op, kernel, stream or category.",
+        "key": "The module's path, the operator, the kernel, the stream, or the category of the XLA operation.",
         "parent": "The key of the module around it, or null.",
         "depth": "The number of modules around it.",
         "count": "How often it occurs: records of a kernel or stream, calls of a module or operator in the windows.",

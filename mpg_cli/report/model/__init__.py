@@ -45,6 +45,14 @@ from mpg_cli.report.model.program import (
     Unmodelled,
     Witness,
 )
+from mpg_cli.report.model.xla import (
+    Xla,
+    XlaAsync,
+    XlaIdle,
+    XlaOperation,
+    XlaProgram,
+    XlaTotal,
+)
 
 __all__ = [
     "SCHEMA",
@@ -80,6 +88,12 @@ __all__ = [
     "Warning",
     "Window",
     "Witness",
+    "Xla",
+    "XlaAsync",
+    "XlaIdle",
+    "XlaOperation",
+    "XlaProgram",
+    "XlaTotal",
 ]
 
 SCHEMA = "mpg/report/1"
@@ -115,6 +129,7 @@ class Report:
     inference: tuple[InferenceStep, ...] = ()
     breakdown: tuple[Breakdown, ...] = ()
     segments: tuple[Segment, ...] = ()
+    xla: Xla | None = None
     price: Price | None = None
     schema: str = SCHEMA
     mpg_version: str = ""

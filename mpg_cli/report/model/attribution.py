@@ -206,7 +206,7 @@ class Dashboard:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """Device time in the windows by module, range, op, kernel, stream or rank (`by`).
+    """Device time in the windows by module, range, op, kernel, stream, category or rank (`by`).
 
     `incl_ns` sums the durations of all device activity under the key, children included, `excl_ns` without them;
     `compute_ns` + `comm_ns` + `memory_ns` + `other_ns` = incl_ns. `depth` and `parent` place a module in its tree.

@@ -25,6 +25,7 @@ from mpg_cli.report.sections import (
     unmodelled,
     verdict,
     witness,
+    xla,
 )
 from mpg_cli.report.text import clean
 
@@ -41,6 +42,7 @@ _PARTS = (
     hotspots.section,
     dashboard.section,
     witness.section,
+    xla.section,
     operators.section,
     unmodelled.section,
     profiled.section,

@@ -1,4 +1,4 @@
-"""Device time by module, operator, kernel or stream, as --by asks for."""
+"""Device time by module, operator, kernel, stream or category, as --by asks for."""
 
 from __future__ import annotations
 

@@ -85,6 +85,27 @@ def test_records_without_length_count() -> None:
     assert table("kernel", source([op(5, 0)])) == {"sgemm_128x64": (1, 0, 0)}
 
 
+def test_categories() -> None:
+    """Of XLA operations; those that run beside the others are kept apart, records of none are one row."""
+    rows = source([
+        op(0, 10, hlo=0, asynchronous=False), op(10, 30, hlo=1), copy(0, 50, hlo=2, asynchronous=True), comm(0, 5),
+    ])  # fmt: skip
+    names = ("loop fusion", "loop fusion", "copy-start")
+    rows["hlo_ops"] = [
+        {"hlo": hlo, "name": f"op.{hlo}", "category": name, "opaque": False, "recompute": False}
+        for hlo, name in enumerate(names)
+    ]
+    assert table("category", rows) == {
+        "copy-start, asynchronous": (1, 50, 50),
+        "loop fusion": (2, 40, 40),
+        breakdown.NO_OPERATION: (1, 5, 5),
+    }
+
+
+def test_categories_without_operations_of_xla() -> None:
+    assert table("category", source([op(0, 10), comm(0, 5)])) == {breakdown.NO_OPERATION: (2, 15, 15)}
+
+
 # ----------------------------------------------------------------------------------------------- operators
 
 

@@ -1,0 +1,151 @@
+"""Device planes as rows of device_ops and program_runs.
+
+On a TPU the operations of a program are the device activity; of a loop or a conditional only what runs between the
+operations inside of it. Asynchronous operations run beside them. On a GPU it is what runs on the streams; all other lines
+are derived from these.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+
+from mpg_parsers.xla.planes import ASYNC_OPS, MODULES, OPS, TRACE_ME
+from mpg_parsers.xla.timeline import alone, placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mpg_parsers.xla.catalogue import Catalogue
+    from mpg_parsers.xla.planes import Device
+    from mpg_parsers.xla.space import Line, Plane
+
+COPY = re.compile(r"^(Memcpy|Copy(Host|Device|Peer|Unknown)|hipMemcpy|cudaMemcpy)")
+SET = re.compile(r"^(Memset|hipMemset|cudaMemset|FillBuffer)")
+MODULE = re.compile(r"^(?P<name>.*?)\((?P<id>-?\d{1,20})\)$")
+RUN_STATS = ("run_id", "_ct", "_c", "device_duration_ps")
+STREAM_STATS = (
+    "correlation_id", "hlo_op", "hlo_module", "program_id", "kernel_details", "memcpy_details", "memset_details",
+)  # fmt: skip
+RUNS = pl.Schema({
+    "device": pl.Int64, "program_id": pl.String, "name": pl.String, "run": pl.Int64, "start_ns": pl.Int64,
+    "end_ns": pl.Int64, "context": pl.Int64,
+})  # fmt: skip
+
+
+def runs(device: Device) -> pl.DataFrame:
+    """The runs of programs on a device, by time, with `context`, which the call that enqueued one carries."""
+    parts = [_runs_of(plane, line, device.number) for plane, line in device.lines(*MODULES[:1])]
+    return pl.concat(parts).sort("start_ns") if parts else pl.DataFrame(schema=RUNS)
+
+
+def _runs_of(plane: Plane, line: Line, number: int) -> pl.DataFrame:
+    timed = placed(line.events(RUN_STATS), line)
+    keys = timed["metadata"].unique()
+    parts = [_module(plane.metadata[key].name if key in plane.metadata else "") for key in keys]
+    names = pl.DataFrame(
+        {"metadata": keys, "name": [name for name, _ in parts], "program_id": [id_ for _, id_ in parts]},
+        schema_overrides={"program_id": pl.String},
+    )
+    named = timed.join(names, on="metadata")
+    return named.select(
+        pl.lit(number, pl.Int64).alias("device"), "program_id", "name", "start_ns", run="run_id",
+        end_ns=col.start_ns + col.dur_ns, context="_c",
+    ).select(RUNS.names()).cast(RUNS)  # fmt: skip
+
+
+def _module(text: str) -> tuple[str, str | None]:
+    """Name and program of a module's run: jit_f(123) is jit_f of program 123."""
+    match = MODULE.match(text)
+    return (match["name"], match["id"]) if match else (text, None)
+
+
+def activity(device: Device, programs: pl.DataFrame, catalogue: Catalogue) -> Iterator[pl.DataFrame]:
+    """Frames of device_ops of a device; `programs`: its runs (of `runs`)."""
+    if device.kind == "GPU":
+        for plane, line, stream in device.streams():
+            yield _stream(plane, line, catalogue).with_columns(
+                device=pl.lit(device.number, pl.Int64), stream=pl.lit(stream, pl.Int64)
+            )
+        return
+    for names in (OPS, ASYNC_OPS):
+        for plane, line in device.lines(*names):
+            rows = _operations(plane, line, catalogue, beside=names is ASYNC_OPS)
+            yield _in_runs(rows, programs).with_columns(
+                device=pl.lit(device.number, pl.Int64), stream=pl.lit(line.id, pl.Int64)
+            )
+
+
+def _operations(plane: Plane, line: Line, catalogue: Catalogue, *, beside: bool) -> pl.DataFrame:
+    """The operations on one line of a TPU."""
+    timed = placed(line.events(("device_duration_ps",)), line)
+    timed = timed.with_columns(part=pl.lit(None, pl.Int64)) if beside else alone(timed)
+    timed = timed.with_columns(asynchronous=pl.lit(beside))
+    return timed.join(
+        catalogue.of_plane(plane, timed["metadata"].unique()), on="metadata", maintain_order="left"
+    )
+
+
+def _in_runs(rows: pl.DataFrame, programs: pl.DataFrame) -> pl.DataFrame:
+    """`rows` with the context of the program's run in which each begins as correlation."""
+    spans = programs.filter(col.context.is_not_null()).select(
+        "start_ns", until="end_ns", correlation="context"
+    )
+    met = rows.sort("start_ns").join_asof(spans.sort("start_ns"), on="start_ns")
+    return met.with_columns(correlation=pl.when(col.start_ns < col.until).then("correlation")).drop("until")
+
+
+def _stream(plane: Plane, line: Line, catalogue: Catalogue) -> pl.DataFrame:
+    """What ran on one stream of a GPU."""
+    timed = placed(line.events(STREAM_STATS), line)
+    keys = timed["metadata"].unique()
+    names = [plane.metadata[key].name if key in plane.metadata else "" for key in keys]
+    kinds = ["memcpy" if COPY.match(name) else "memset" if SET.match(name) else "kernel" for name in names]
+    known = timed.join(pl.DataFrame({"metadata": keys, "name": names, "kind": kinds}), on="metadata")
+    joined = known.join(
+        catalogue.of_kernels(known.select("program_id", "hlo_module", "hlo_op")),
+        on=["program_id", "hlo_module", "hlo_op"], how="left", nulls_equal=True, maintain_order="left",
+    )  # fmt: skip
+    moved = pl.coalesce("memcpy_details", "memset_details")
+    return joined.with_columns(
+        correlation=col.correlation_id,
+        grid=_sides("grid"),
+        block=_sides("block"),
+        occupancy=_detail(r"\bocc_pct:(\d{1,3}(?:\.\d+)?)").cast(pl.Float64).replace(0.0, None),
+        bytes=pl.when(col.kind != "kernel").then(moved.str.extract(r"\bsize:(\d{1,18})").cast(pl.Int64)),
+    )
+
+
+def _detail(pattern: str) -> pl.Expr:
+    return col.kernel_details.str.extract(pattern)
+
+
+def _sides(what: str) -> pl.Expr:
+    """`grid:4,1,1` as a JSON list."""
+    sides = _detail(rf"\b{what}:(\d+,\d+,\d+)")
+    return pl.format("[{}]", sides.str.replace_all(",", ", "))
+
+
+def waits(device: Device) -> pl.DataFrame:
+    """What a TPU says that it waits for, as rows of host_events: thread is the device."""
+    parts = [_waits_of(plane, line) for plane, line in device.lines(TRACE_ME)]
+    rows = (
+        pl.concat(parts)
+        if parts
+        else pl.DataFrame(schema={"start_ns": pl.Int64, "dur_ns": pl.Int64, "name": pl.String})
+    )
+    return rows.with_columns(kind=pl.lit("device_wait"), thread=pl.lit(device.number, pl.Int64))
+
+
+def _waits_of(plane: Plane, line: Line) -> pl.DataFrame:
+    timed = placed(line.events(("device_duration_ps",)), line).filter(col.dur_ns > 0)
+    names = {key: about.name for key, about in plane.metadata.items()}
+    keys = [key for key in timed["metadata"].unique() if re.search(r"(?i)\bwait|barrier", names.get(key, ""))]
+    texts = pl.DataFrame(
+        {"metadata": keys, "name": [names[key][:120] for key in keys]},
+        {"metadata": pl.Int64, "name": pl.String},
+    )
+    return timed.join(texts, on="metadata").select("start_ns", "dur_ns", "name")

@@ -1,0 +1,62 @@
+"""The operations of XLA programs: what kind of device work each is, as its category and name say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# collectives, and what sends between devices, by XLA's names of operations (xla/hlo/ir/hlo_opcode.h); a start and a done
+# are the two ends of one transfer, and fusions around one are named after it
+COLLECTIVE = re.compile(
+    r"(?P<what>all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
+    r"collective-broadcast|async-collective|collective|megascale|send|recv)\b"
+)
+HOST_TRANSFER = re.compile(r"\b(host[ -](send|recv)|(send|recv)-host)|\boutfeed\b")
+INFEED = re.compile(r"\binfeed\b")
+# copies that run beside the operations: between memories, or to the host
+COPY = re.compile(
+    r"^(copy|slice|dynamic-slice|dynamic-update-slice|async-copy|async-slice)-(start|done)\b|^async[- ]copy\b"
+)
+ASYNC = re.compile(r"^async-(start|update|done)$")
+SHORT = re.compile(r"%?(?P<name>[\w.\-]+) = ")
+NUMBER = re.compile(r"(\.\d+)+$")
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """kind: as in device_ops; collective: its name, or None."""
+
+    kind: str
+    collective: str | None = None
+
+
+def work(category: str, name: str) -> Work:
+    """What an operation does. The category decides; of asynchronous wrappers, whose category says nothing, the name."""
+    what = _base(name) if not category or ASYNC.match(category) else category
+    if INFEED.search(what):
+        return Work("infeed")
+    if HOST_TRANSFER.search(what) or COPY.match(what):
+        return Work("memcpy")
+    match = COLLECTIVE.match(what) or (COLLECTIVE.match(_base(name)) if "fusion" in what else None)
+    return Work("kernel", match["what"]) if match else Work("kernel")
+
+
+def _base(name: str) -> str:
+    """The name without its number: all-reduce-start.12 is all-reduce-start."""
+    return NUMBER.sub("", name)
+
+
+def short_name(name: str, display_name: str) -> str:
+    """The operation's name in its program: of `%fusion.3 = f32[8]{0} fusion(…)` that is fusion.3.
+
+    A displayed name that repeats for many operations (async-copy) is less than what the expression says.
+    """
+    match = SHORT.match(name)
+    return (match["name"] if match else display_name or name)[:LONGEST_NAME]
+
+
+def opcode(name: str) -> str:
+    """The category of an operation of which only the name is known: its opcode, as far as XLA names it after that."""
+    base = _base(name)
+    return "fusion" if base.endswith("fusion") else base
