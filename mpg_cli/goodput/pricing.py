@@ -197,6 +197,8 @@ def _infer_carried(kernels: pl.DataFrame) -> pl.DataFrame:
     and taken for no where the neighbours do not tell.
     """
     carried = pl.col("row").is_null() & ~pl.col("launched") & pl.col("graph_node").is_null()
+    if "hlo" in kernels.columns:
+        carried &= pl.col("hlo").is_null()  # its operation is known
     rows = kernels.with_columns(linked=~carried, inferred=carried)
     if rows["linked"].all():
         return rows

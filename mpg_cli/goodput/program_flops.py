@@ -1,7 +1,8 @@
 """The program layer from the FLOPs of whole XLA programs before optimisation, as the Google fleet paper defines PG.
 
 What the compiler did (fusion, another algorithm) then changes the time and not the ideal. As in the paper all FLOPs of
-the graph count, element-wise ones too, but not those that it computes again. They are of all devices together: each has its part of them.
+the graph count, element-wise ones too, but not those that it computes again. They are of all devices together: each has
+its part of them.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ NOTABLE = 0.99  # of the time in runs of programs: the share that programs with 
 @dataclass(frozen=True)
 class Programs:
     """rows: subject, cause (ideal, unmodelled), chip_ns, origin, evidence; None with a reason where there are none;
-    rate: what the FLOPs were held against; coverage: the share of run time in programs with known FLOPs; caveats: what makes
-    the FLOPs a bound.
+    rate: what the FLOPs were held against; coverage: the share of run time in programs with known FLOPs; caveats: what
+    makes the FLOPs a bound.
     """
 
     rows: pl.DataFrame | None

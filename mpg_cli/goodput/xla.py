@@ -30,7 +30,8 @@ OUTFEED = r"\boutfeed\b"
 ENDS = r"(start|update|done)$"  # the ends of something that runs beside the operations
 NO_TPU = "the operations are not those of a TPU: kernels of several streams can run at once"
 NOT_STATED = "a profile does not state when it began and ended"
-OUTLAST = "the operations take longer than the profile says it lasted"
+OUTLAST = "the times of the operations and of the profile do not fit each other"
+LATEST = 1 << 62  # no sum of times may be larger: files can state anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +148,19 @@ def _programs(operations: pl.DataFrame, alone: pl.DataFrame, runs: pl.DataFrame)
     spans = runs.rename({f"run_{name}": name for name in PROGRAM})
     gaps = spans.with_columns(ns=col.end_ns - col.start_ns, busy=_covered(spans, alone))
     ran = gaps.group_by(PROGRAM).agg(
-        runs=pl.len().cast(pl.Int64), time_ns=col.ns.sum(), gap_ns=(col.ns - col.busy).sum()
+        runs=pl.len().cast(pl.Int64), time_ns=_possible(col.ns), gap_ns=_possible(col.ns - col.busy)
     )
     both = own.join(ran, on=PROGRAM, how="full", coalesce=True, nulls_equal=True)
     known = both.with_columns(col.operations_ns.fill_null(0))
     return known.sort(
         "operations_ns", "time_ns", *PROGRAM, descending=[True, True, False, False], nulls_last=True
     )
+
+
+def _possible(lengths: pl.Expr) -> pl.Expr:
+    """The sum of lengths, null where it is no time."""
+    total = lengths.cast(pl.Int128).sum()
+    return pl.when(total <= LATEST).then(total).cast(pl.Int64)
 
 
 def _covered(spans: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
@@ -265,19 +272,21 @@ def _idle(alone: pl.DataFrame, loaded: Activity) -> tuple[Idle | None, Idle | No
     )
     if cores.is_empty():
         return None, None, dict.fromkeys(("idle_between", "idle_in_profile"), NO_TPU)
-    profiles = loaded.sources.select("source", profile=col.profile_end_ns - col.profile_start_ns)
+    ends = col("profile_start_ns", "profile_end_ns")
+    length = pl.when(pl.all_horizontal(ends.is_between(-LATEST, LATEST)))
+    profiles = loaded.sources.select("source", profile=length.then(col.profile_end_ns - col.profile_start_ns))
     lengths = cores.join(profiles, on="source", how="left")["profile"].to_list()
     busy = sum(cores["busy"])
     between = _rest(busy, cores["span"])
-    stated = [length for length in lengths if length is not None]
-    in_profile = _rest(busy, stated) if len(stated) == len(lengths) else None
+    unknown = None in lengths
+    in_profile = None if unknown else _rest(busy, lengths)
     reasons = {} if between else {"idle_between": OUTLAST}
     if in_profile is None:
-        reasons["idle_in_profile"] = OUTLAST if len(stated) == len(lengths) else NOT_STATED
+        reasons["idle_in_profile"] = NOT_STATED if unknown else OUTLAST
     return between, in_profile, reasons
 
 
 def _rest(busy: int, lengths: Iterable[int]) -> Idle | None:
-    """What is left of `lengths`; None where that is less than nothing, or there is nothing to divide by."""
+    """What is left of `lengths`; None where that is no time, or there is nothing to divide by."""
     whole = sum(lengths)  # in Python's integers: many cores exceed 64 bits
-    return Idle(whole - busy, whole) if whole > 0 and whole >= busy else None
+    return Idle(whole - busy, whole) if 0 < whole <= LATEST and whole >= busy else None

@@ -43,8 +43,8 @@ class Stated:
     def complete(self, chip: Chip | None) -> Chip | None:
         """`chip` of the catalogue with the bandwidth and the fp32 rate that it lacks.
 
-        Without one, a chip that has nothing else; None where not even its fp32 rate can be told. A device that states the
-        peak of its matrix unit, as TPUs do, is believed before the catalogue.
+        Without one, a chip that has nothing else; None where not even its fp32 rate can be told. A device that states
+        the peak of its matrix unit, as TPUs do, is believed before the catalogue.
         """
         fp32, bandwidth = self._fp32(), self._bandwidth()
         if peak := self._peak():

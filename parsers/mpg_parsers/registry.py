@@ -123,8 +123,8 @@ def _head(source: Source) -> bytes:
 
 def _refuse_empty(source: Source) -> NoReturn:
     hint = (
-        "was the job killed before the profiler wrote it, or the disk full? XLA's profiler writes an empty file where a "
-        "profile is over 2 GB: record fewer steps"
+        "was the job killed before the profiler wrote it, or the disk full? XLA's profiler writes an empty file where "
+        "a profile is over 2 GB: record fewer steps"
     )
     with source.open() as stream:
         stream.read(1)

@@ -217,7 +217,10 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[analyze]\nchips = 0", ["analyze.chips: expected a whole number from 1 to 1e+07, got 0"]),
         ("[analyze]\nchips = 2.5", ["expected a whole number from 1 to 1e+07, got 2.5"]),
         ("[analyze]\nper-step = 'maybe'", ["expected true or false, got 'maybe'"]),
-        ("[analyze]\nby = 'modul'", ["'modul' is none of module, op, kernel, stream, category, rank", "'module'?"]),
+        (
+            "[analyze]\nby = 'modul'",
+            ["'modul' is none of module, op, kernel, stream, category, rank", "'module'?"],
+        ),
         ("[analyze]\nby = ['op', 3]", ["3 is none of module, op, kernel, stream, category, rank"]),
         ("[analyze]\nby = 3", ["expected a list of module, op, kernel, stream, category, rank, got 3"]),
         ("[[idle]]\ncauses = 'input'", ["unknown setting 'causes'", "did you mean 'cause'?"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from google.protobuf.message import DecodeError
 
 from mpg_parsers.xla.messages import XSPACE, Field, classes
 from mpg_parsers.xla.space import INTEGERS
@@ -25,6 +26,8 @@ WHOLE = {
     "XPlane": (*XSPACE["XPlane"], Field("lines", 3, "XLine", repeated=True)),
     "XLine": tuple(f._replace(type="XEvent") if f.name == "events" else f for f in XSPACE["XLine"]),
 }
+__all__ = ["DecodeError", "XEvent", "XLine", "XPlane", "XSpace", "check", "events", "text"]
+
 CLASSES = classes("tests.xplane", WHOLE)
 XSpace, XPlane, XLine, XEvent, XStat = (CLASSES[n] for n in ("XSpace", "XPlane", "XLine", "XEvent", "XStat"))
 

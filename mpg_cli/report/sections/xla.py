@@ -126,11 +126,15 @@ def _operations(rows: Sequence[XlaOperation]) -> Table:
 
 
 def _marks(row: XlaOperation) -> str:
-    return " ".join(["opaque"] * row.opaque + ["again"] * row.recompute)
+    return " ".join(["opaque"] * row.opaque + ["recompute"] * row.recompute)
 
 
 def _rate(value: float | None, decimals: int) -> str:
-    return NONE if not value or not 0 < value < float("inf") else f"{value:,.{decimals}f}"
+    """A rate; a dash where there is none, `<1` where rounding would hide that there is something."""
+    if value is None or not 0 < value < float("inf"):
+        return NONE
+    least = 10**-decimals
+    return f"<{least:g}" if value < least / 2 else f"{value:,.{decimals}f}"
 
 
 def _categories(rows: Sequence[XlaTotal]) -> Table:

@@ -18,7 +18,7 @@ HBM = 1
 
 
 @cache
-def _message() -> Any:
+def _message() -> Any:  # noqa: ANN401 - a class made at run time
     return classes("mpg.xla.memory", FIELDS)["Breakdown"]
 
 

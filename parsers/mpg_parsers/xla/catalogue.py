@@ -18,7 +18,7 @@ from mpg_parsers.xla.breakdown import device_memory_bytes
 from mpg_parsers.xla.operations import opcode, short_name, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mpg_parsers.xla.programs import Programs
     from mpg_parsers.xla.space import Metadata, Plane, Value
@@ -100,7 +100,7 @@ class Catalogue:
         return self._number(_Key(program, name, () if program else (module,)), "", {}, module)
 
     def _number(
-        self, key: _Key, expression: str, stats: dict[str, Value] | Any, module: str | None = None
+        self, key: _Key, expression: str, stats: Mapping[str, Value], module: str | None = None
     ) -> int:
         found = self._numbers.get(key)
         if found is None:
@@ -109,7 +109,7 @@ class Catalogue:
         return found
 
     def _row(
-        self, hlo: int, key: _Key, expression: str, stats: dict[str, Value], module: str | None
+        self, hlo: int, key: _Key, expression: str, stats: Mapping[str, Value], module: str | None
     ) -> dict[str, Any]:
         """What is known of an operation: the program's own word goes before the profiler's.
 
@@ -144,7 +144,7 @@ def _whole(value: Value | None) -> int | None:
     return number if number is not None and 0 <= number < 1 << 62 else None
 
 
-def _stated(name: str, expression: str, stats: dict[str, Value]) -> dict[str, Any]:
+def _stated(name: str, expression: str, stats: Mapping[str, Value]) -> dict[str, Any]:
     """What the profiler says of an operation."""
     category = str(stats.get("hlo_category") or opcode(name))
     framework = str(stats.get("tf_op") or "").rstrip(":")
@@ -168,7 +168,7 @@ def _stated(name: str, expression: str, stats: dict[str, Value]) -> dict[str, An
     }
 
 
-def _flops(category: str, expression: str, stats: dict[str, Value]) -> tuple[int | None, str | None]:
+def _flops(category: str, expression: str, stats: Mapping[str, Value]) -> tuple[int | None, str | None]:
     """FLOPs of matrix work by the profiler, and which of its figures says so."""
     source = next((name for name in ("model_flops", "flops") if _whole(stats.get(name)) is not None), None)
     figure = _whole(stats.get(source)) if source else None

@@ -1,8 +1,8 @@
 """Device planes as rows of device_ops and program_runs.
 
 On a TPU the operations of a program are the device activity; of a loop or a conditional only what runs between the
-operations inside of it. Asynchronous operations run beside them. On a GPU it is what runs on the streams; all other lines
-are derived from these.
+operations inside of it. Asynchronous operations run beside them. On a GPU it is what runs on the streams; all other
+lines are derived from these.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _on_callers(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _linked(found: pl.DataFrame) -> pl.DataFrame:
-    """Calls that enqueue a program on a TPU carry its run's context as correlation, and so do the calls that led to them.
+    """Calls that enqueue a program on a TPU carry its run's context as correlation; so do the calls that led to them.
 
     The enqueueing thread takes its order from another: the event around it names the context of the one that gave it.
     """

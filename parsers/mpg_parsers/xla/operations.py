@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# collectives, and what sends between devices, by XLA's names of operations (xla/hlo/ir/hlo_opcode.h); a start and a done
-# are the two ends of one transfer, and fusions around one are named after it
+# collectives, and what sends between devices, by XLA's names of operations (xla/hlo/ir/hlo_opcode.h); a start and a
+# done are the two ends of one transfer, and fusions around one are named after it
 COLLECTIVE = re.compile(
     r"(?P<what>all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
     r"collective-broadcast|async-collective|collective|megascale|send|recv)\b"

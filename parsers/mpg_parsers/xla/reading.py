@@ -33,7 +33,10 @@ CAP = 1_000_000  # events at which the exporter of trace.json.gz stops
 def batches(
     space: Space, found_wrong: list[Notice], path: str, form: str, options: ParseOptions
 ) -> Iterator[Batch]:
-    """All tables of a profile; found_wrong: notices of reading it. Raises InputError: no_device_activity, and what decoding a line raises."""
+    """All tables of a profile; found_wrong: notices of reading it.
+
+    Raises InputError: no_device_activity, and what decoding a line raises.
+    """
     clean = _same if options.keep_names else strip_directories
     found = devices(space)
     programs = Programs(space)
@@ -99,8 +102,8 @@ def _silent(space: Space, path: str) -> InputError:
 def _notices(space: Space) -> Iterator[Notice]:
     if space.capped:
         message = (
-            f"{CAP} events: the exporter of trace.json.gz stops there without a word, and leaves out those that start last; "
-            "give the .xplane.pb of the same run"
+            f"{CAP} events: the exporter of trace.json.gz stops there without a word, and leaves out those that start "
+            "last; give the .xplane.pb of the same run"
         )
         yield Notice("event_cap", message)
     for text in space.errors[:5]:

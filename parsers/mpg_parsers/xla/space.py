@@ -1,16 +1,17 @@
 """What a profile of XLA holds, whichever file it came from: planes, their lines, and events read on demand.
 
-A plane is a device, or a host's threads; a line is a queue or a thread of it. Nothing of a line but its name and size is
-decoded before `Line.events` is called.
+A plane is a device, or a host's threads; a line is a queue or a thread of it. Nothing of a line but its name and size
+is decoded before `Line.events` is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     import polars as pl
 
 Value = int | float | str | bytes

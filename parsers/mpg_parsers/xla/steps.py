@@ -92,7 +92,7 @@ def _repeated(runs: pl.DataFrame) -> Steps:
     hulls = order.group_by("step").agg(col.name.first(), col.start_ns.min(), col.end_ns.max()).sort("step")
     named = hulls.with_columns(name=pl.format("{} {}", "name", "step")).select(SCHEMA.names()).cast(SCHEMA)
     message = (
-        f"no step was marked: the {named.height} runs of the program {top['name']}, which took most time, are taken for "
-        "steps"
+        f"no step was marked: the {named.height} runs of the program {top['name']}, which took most time, are taken "
+        "for steps"
     )
     return Steps(named, (Notice("steps_from_programs", message, named.height),))

@@ -34,8 +34,8 @@ def placed(events: pl.DataFrame, line: Line) -> pl.DataFrame:
 def alone(events: pl.DataFrame) -> pl.DataFrame:
     """One row for each stretch in which an event of a line ran and none inside of it did.
 
-    `events` (start_ns, dur_ns, …) follow or contain one another. Columns as there, with part: which stretch of the event
-    it is, from 0; null where the event was not interrupted. Events that take no time stay.
+    `events` (start_ns, dur_ns, …) follow or contain one another. Columns as there, with part: which stretch of the
+    event it is, from 0; null where the event was not interrupted. Events that take no time stay.
     """
     ordered = events.with_columns(end_ns=col.start_ns + col.dur_ns)
     ordered = ordered.sort("end_ns", descending=True, maintain_order=True)

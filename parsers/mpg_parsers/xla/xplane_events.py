@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PART = 1 << 19  # bytes of a line that are decoded at once
 FEW = 200  # events that are decoded faster one by one
-_TRIES = 8
+_TRIES = 16
 _EVENT_STARTS = b"\x22"  # field 4, with a length
 # Marks are hardly ever values: writers leave 0 out, except of fields that exclude each other.
 _MARK = 8191

@@ -63,6 +63,7 @@ def _started(data: bytes, start: int, stop: int) -> Iterator[Span]:
 
 def _starts_space(head: bytes) -> bool:
     """Raises WireError."""
+    some = False
     for span in _started(head, 0, len(head)):
         if span.wire != LENGTH or span.number > HOSTNAME:
             return False
@@ -70,7 +71,8 @@ def _starts_space(head: bytes) -> bool:
             return _starts_plane(head, span)
         if not _is_text(head[span.content : span.stop], span.number):
             return False
-    return True
+        some = True
+    return some
 
 
 def _starts_plane(head: bytes, plane: Span) -> bool:
@@ -79,7 +81,7 @@ def _starts_plane(head: bytes, plane: Span) -> bool:
         if _PLANE_FIELDS.get(span.number) != span.wire:
             return False
         if named or span.number > 2:
-            return named
+            return named and span.number > 2
         named = span.number == 2
         cut = span.stop == len(head)
         if named and not _is_name(head[span.content : span.stop], cut=cut):

@@ -1,4 +1,4 @@
-"""What XLA's own tools show: on cases for paper, against a slow oracle, and against xprof's figures for real profiles."""
+"""What XLA's own tools show: cases for paper, a slow oracle, and xprof's figures for real profiles."""
 
 from __future__ import annotations
 
@@ -151,6 +151,8 @@ def test_idle_by_both_definitions() -> None:
     [
         ([ran(0, 10)], (None, None), {"idle_in_profile": xla.NOT_STATED}),
         ([ran(0, 10)], (0, 5), {"idle_in_profile": xla.OUTLAST}),
+        ([ran(0, 10)], (-(1 << 63), (1 << 63) - 1), {"idle_in_profile": xla.NOT_STATED}),
+        ([ran(0, 10)], (-(1 << 62), 1 << 62), {"idle_in_profile": xla.OUTLAST}),
         ([ran(0, 0)], (0, 5), {"idle_between": xla.OUTLAST}),
         ([ran(0, 10, asynchronous=None)], (0, 50), dict.fromkeys(("idle_between", "idle_in_profile"), xla.NO_TPU)),
     ],
@@ -172,6 +174,12 @@ def test_programs() -> None:
     assert found.select("program_id", "program", "runs", "time_ns", "gap_ns", "operations_ns").rows() == [
         ("7", "jit_f", 2, 80, 30, 50), ("9", "jit_g", 1, 1, 1, 0), (None, None, None, None, None, 5),
     ]  # fmt: skip
+
+
+def test_runs_of_impossible_length_have_no_sum() -> None:
+    runs = [run(-(1 << 61), 1 << 61), run(-(1 << 61), 1 << 61), run(-(1 << 61), 1 << 61)]
+    found = measure(profile([ran(10, 20)], [about(0, "fusion.1")], runs)).programs
+    assert found.select("runs", "time_ns", "gap_ns", "operations_ns").rows() == [(3, None, None, 20)]
 
 
 def test_a_run_names_the_program_of_operations_that_do_not() -> None:

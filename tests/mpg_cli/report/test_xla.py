@@ -29,19 +29,19 @@ EMPTY = Xla(0, None, None, 0, 0.0, 0, 0.0, 0, 0, (), (), (), (), ())
 
 
 def test_both_definitions_of_idle_and_why_they_differ() -> None:
-    assert facts(section(xla.tpu(), TITLE)) == [
-        (
-            "idle",
-            "20.0 % from the first to the last operation of each core: what xprof's overview calls idle"
-            " · 500.0 ms of 2.500 s",
-        ),
+    found = facts(section(xla.tpu(), TITLE))
+    first = "20.0 % from the first to the last operation of each core: what xprof's overview calls idle"
+    assert found[0] == ("idle", f"{first} · 500.0 ms of 2.500 s")
+    assert found[1:3] == [
         ("idle, profile", "50.0 % of the time the profiler was on · 2.000 s of 4.000 s"),
         ("difference", "the first leaves out what lies before the first operation and after the last"),
-        (
-            "RG",
-            "counts otherwise: over the window of the steps, with waiting for copies (copy-done) and collectives as "
-            "not computing",
-        ),
+    ]
+    assert found[3][0] == "RG"
+    assert found[3][1].startswith("counts otherwise: over the window of the steps, with waiting for copies")
+
+
+def test_parts_of_the_time() -> None:
+    assert facts(section(xla.tpu(), TITLE))[4:] == [
         ("opaque", "30.0 % of self time, 600.0 ms, in custom calls whose work XLA does not know"),
         ("recompute", "15.0 % of self time, 300.0 ms, repeats the forward pass (rematerialisation)"),
         ("infeed", "1.0 % of self time, 20.00 ms, takes input from the host, waiting included"),
@@ -64,18 +64,18 @@ def test_operations() -> None:
     assert len(rows) == 10
     assert rows[0][:7] == ["900.0", "45.0", "100", "431.2", "812", "", "convolution fusion"]
     assert rows[1][:7] == ["600.0", "30.0", "100", "—", "—", "opaque", "custom-call"]
-    assert rows[2][5] == "again"
+    assert rows[2][5] == "recompute"
     assert rows[3][7:] == ["—", "—", "jit_train_step", "copy-done.4"]
     assert "990 more rows." in lines(section(xla.tpu(), TITLE))
 
 
 def test_the_other_tables() -> None:
     _, categories, opaque, programs, beside = map(cells, tables(section(xla.tpu(), TITLE)))
-    assert categories[0] == ["1,200", "60.0", "200", "convolution fusion"]
+    assert categories[0] == ["1.200", "60.0", "200", "convolution fusion"]
     assert [len(opaque), opaque[0][3]] == [3, "jit(train_step)/attention_0/pallas_call"]
     assert programs == [
-        ["1,997", "99.9", "100", "2,010", "13.00", "12190760917235803885", "jit_train_step"],
-        ["3", "0.1", "1", "4", "0.50", "7", "jit_init"],
+        ["1.997", "99.9", "100", "2.010", "13.00", "12190760917235803885", "jit_train_step"],
+        ["0.003", "0.1", "1", "0.004", "0.50", "7", "jit_init"],
     ]
     assert beside == [["400.0", "70.0", "120.0", "100", "jit_train_step", "copy-start.4"]]
 

@@ -29,8 +29,12 @@ def operation(op: str, category: str, time_ns: int, **more: object) -> XlaOperat
 
 OPERATIONS = (
     operation("fusion.12", "convolution fusion", 900_000_000, flops=10**9, dtype="bf16", tflops=431.2),
-    operation("custom-call.3", "custom-call", 600_000_000, flops=None, tflops=None, gbps=None, flops_source=None, opaque=True),
-    operation("fusion.12.remat", "convolution fusion", 300_000_000, flops=10**9, dtype="bf16", tflops=398.0, recompute=True),
+    operation(
+        "custom-call.3", "custom-call", 600_000_000, flops=None, tflops=None, gbps=None, flops_source=None, opaque=True,
+    ),
+    operation(
+        "fusion.12.remat", "convolution fusion", 300_000_000, flops=10**9, dtype="bf16", tflops=398.0, recompute=True,
+    ),
     operation("copy-done.4", "copy-done", 120_000_000, framework_op=None, location=None, activity="memory", gbps=None),
     *(operation(f"add_fusion.{i}", "loop fusion", 8_000_000) for i in range(10)),
 )  # fmt: skip
