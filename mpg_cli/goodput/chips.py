@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KEYS = ("source", "process", "device")
 ABOUT = ("name", "compute_capability", "sm_count", "memory_bytes", "clock_hz", "bandwidth", "peak_flops")
+IDENTITY = ABOUT[:3]
 # chip, operand type, TFLOP/s, GB/s, and where the two come from
 Ceiling = tuple[str, str, float, float | None, str, str]
 
@@ -40,7 +41,9 @@ def find_chips(
         if chip:
             chips[row["subject"]] = chip
         else:
-            reason = f"the chip is not known: {found.reason}; say --chip NAME (see mpg hardware)"
+            nameless = all(row[what] is None for what in IDENTITY)
+            why = "the file does not say what it is" if nameless and not named else found.reason
+            reason = f"the chip is not known: {why}; say --chip NAME (see mpg hardware)"
     return chips, reason
 
 

@@ -29,19 +29,24 @@ SOURCES = {
     "flops": "the profiler's flops",
 }
 NOTABLE = 0.01
+SHOWN = 0.0005  # what is not rounded to 0.0 %
 COLUMNS = (
-    "source", "hlo", "program", "name", "framework_op", "category", "flops", "dtype", "bytes", "flops_source", "opaque",
-    "recompute", "shape",
+    "source", "hlo", "program_id", "program", "name", "flops", "dtype", "bytes", "flops_source", "opaque", "recompute",
 )  # fmt: skip
 # XLA multiplies float32 in bfloat16 on a TPU unless it is told otherwise (jax.default_matmul_precision)
-
 TPU_TYPES = {"f32": "bf16", "f16": "bf16"}
 
 
 def load(dataset: Dataset) -> pl.DataFrame | None:
-    """The operations of XLA programs, None if there are none."""
+    """The operations of XLA programs, with operator (program/operation); None if there are none."""
     table = dataset.scan("hlo_ops").select(COLUMNS).collect()
-    return None if table.is_empty() else table
+    if table.is_empty():
+        return None
+    # programs of one name, as of one function for several shapes, go apart by number, as in XLA's own tools
+    several = col.program_id.n_unique().over("source", "program") > 1
+    number = pl.when(several & col.program_id.is_not_null()).then(pl.format("({})", "program_id"))
+    program = col.program + number.fill_null("") + "/"
+    return table.with_columns(operator=program.fill_null("") + col.name)
 
 
 def fill(priced: Priced, operations: pl.DataFrame, chips: Mapping[int, Chip], basis: str) -> Priced:
@@ -74,7 +79,8 @@ def _executions(records: pl.DataFrame) -> pl.DataFrame:
     """`records` with execution: which run of its operation each belongs to.
 
     Records of one operation that follow one another on a device are one execution, until a kernel comes again that
-    has run in it; on a TPU until a record that is whole, or the first part of an operation.
+    has run in it. Where kernels come differently often, there are as many executions as the rarest has runs: the
+    others run several times in each. On a TPU a record that is whole, or the first part of an operation, begins one.
     """
     ordered = records.sort("subject", "stream", "start_ns", "at")
     by = ["subject", "stream"]
@@ -108,11 +114,9 @@ def _shared(executions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(operations: pl.DataFrame) -> pl.DataFrame:
-    """source, hlo and what is known, with operator: program/operation."""
-    program = col.program.fill_null("")
-    name = pl.when(program == "").then("name").otherwise(pl.format("{}/{}", program, "name"))
+    """source, hlo and what is known of the operations."""
     return operations.select(
-        "source", "hlo", "flops", "dtype", "bytes", "flops_source", operator=name.cast(pl.Categorical),
+        "source", "hlo", "flops", "dtype", "bytes", "flops_source", operator=col.operator.cast(pl.Categorical),
         recomputes=col.recompute.fill_null(value=False),
     )  # fmt: skip
 
@@ -138,15 +142,16 @@ def basis(inside: pl.DataFrame) -> str:
 
 
 def opaque(loaded: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
-    """program, operation, time_ns, share: the computing of `loaded` (activity.ops) in operations whose work is not
-    visible.
+    """operator, call, time_ns, share: the computing of `loaded` (activity.ops) in operations whose work is not visible;
+    call: the operator without the number that tells the calls of one function apart.
     """
     computing = loaded.filter(col.activity == "compute")
     whole = max(1, int(computing["dur_ns"].sum()))
-    hidden = operations.filter("opaque").select("source", "hlo", "program", operation="name")
+    hidden = operations.filter("opaque").select("source", "hlo", "operator")
     found = computing.select("source", "hlo", "dur_ns").join(hidden, on=["source", "hlo"])
-    sums = found.group_by("program", "operation").agg(time_ns=col.dur_ns.sum())
-    return sums.with_columns(share=col.time_ns / whole).sort("time_ns", "operation", descending=[True, False])
+    sums = found.group_by("operator").agg(time_ns=col.dur_ns.sum())
+    named = sums.with_columns(share=col.time_ns / whole, call=col.operator.str.replace(r"\.\d+$", ""))
+    return named.sort("time_ns", "operator", descending=[True, False])
 
 
 def notices(hidden: pl.DataFrame) -> Iterator[Notice]:
@@ -161,7 +166,11 @@ def notices(hidden: pl.DataFrame) -> Iterator[Notice]:
 
 
 def largest(hidden: pl.DataFrame, most: int = 2) -> str:
-    """The opaque operations with most time, for a message."""
-    rows = hidden.head(most).select("program", "operation", "share").iter_rows()
-    named = (f"{program + '/' if program else ''}{name} {100 * share:.1f} %" for program, name, share in rows)
-    return ", ".join(named)
+    """The opaque calls with most time, for a message; the first, and others as far as they show in it."""
+    sums = hidden.group_by("call").agg(col.share.sum(), times=pl.len())
+    ordered = sums.sort("share", "call", descending=[True, False]).with_row_index("place")
+    rows = ordered.filter((col.place == 0) | (col.share >= SHOWN)).drop("place").head(most)
+    return ", ".join(
+        f"{call} {100 * share:.1f} %" + (f" in {times} places" if times > 1 else "")
+        for call, share, times in rows.iter_rows()
+    )

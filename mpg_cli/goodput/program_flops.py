@@ -59,7 +59,9 @@ def account(
     total, told = (
         int(part.select(lengths.sum()).item()) for part in (runs, runs.filter(col.flops.is_not_null()))
     )
-    coverage = told / total if total else 0.0
+    if not total:
+        return Programs(None, "no program ran in the window")
+    coverage = told / total
     if coverage < NOTABLE:
         return Programs(
             None,
@@ -141,7 +143,7 @@ def _caveats(runs: pl.DataFrame) -> tuple[str, ...]:
     found = []
     if opaque.height:
         found.append(
-            f"{opaque.height} of the programs call custom code whose FLOPs are not known: PG may be higher"
+            f"programs call custom code whose FLOPs are not known ({opaque.height} of them): PG may be higher"
         )
     if loops:
         found.append(f"{loops} loops with an unknown number of passes are counted once: PG may be higher")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
-from mpg_cli.goodput import measured, operator_tables
+from mpg_cli.goodput import hlo, measured, operator_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -94,6 +94,8 @@ def too_little(
     total = int(inside["dur_ns"].sum())
     above = int(inside.filter("fault")["dur_ns"].sum()) / total
     missing = operator_tables.unmodelled(inside.filter(~col.fault))
+    if hidden is not None:  # told apart, by function
+        missing = missing.filter(~col.op.is_in(hidden["operator"].implode()))
     by_kernel = _profile(profiled)
     if by_kernel:  # says more of kernels without an operator than that they have none
         missing = missing.filter(col.op != operator_tables.NO_OPERATOR)
@@ -113,7 +115,7 @@ def _hidden(hidden: pl.DataFrame) -> str:
     if hidden.is_empty():
         return "say --flops-per-step"
     share = 100 * float(hidden["share"].sum())
-    return f"{share:.1f} % is in custom calls whose work XLA cannot see: say --flops-per-step"
+    return f"{share:.1f} % is in custom calls whose work XLA cannot see ({hlo.largest(hidden)}): say --flops-per-step"
 
 
 def _declaration(missing: pl.DataFrame, models: Models) -> str:

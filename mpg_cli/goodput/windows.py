@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # what a window and a step belong to; process is null in files that do not tell processes apart
 OWNER = ["source", "process"]
 RANGES = {"nsight-systems": "NVTX", "rocprofv3": "ROCTx"}  # how a format calls what a program marks
+MARKED = "no step was marked (jax.profiler.StepTraceAnnotation does that), and "
+PROGRAMS = {"xla": MARKED, "nsys-jax": ""}  # formats where else the runs of a program are the steps
 SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 MAX_HINT = 120  # characters of a name that is worth suggesting
 
@@ -105,7 +107,7 @@ def _owned(steps: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
 
 def _all_events(activity: Activity) -> pl.DataFrame:
     """From the first event to the last; where the file says when the profiler was on, from then to then."""
-    profiled = pl.all_horizontal(pl.col("profile_start_ns", "profile_end_ns").is_not_null())
+    profiled = (pl.col("profile_start_ns") < pl.col("profile_end_ns")).fill_null(value=False)
     ends = (("profile_start_ns", "first_ns"), ("profile_end_ns", "last_ns"))
     start, end = (pl.when(profiled).then(stated).otherwise(seen) for stated, seen in ends)
     basis = pl.when(profiled).then(pl.lit("profile")).otherwise(pl.lit("all events"))
@@ -147,6 +149,8 @@ def _said(dataset: Dataset, row: Mapping[str, Any], pattern: str | None) -> str:
     """That no range is named like a step, and why, as far as the format tells."""
     if pattern:
         return f"no host range matches {pattern!r}"
+    if row["format"] in PROGRAMS:
+        return f"{PROGRAMS[row['format']]}no program is seen to run twice and take most of the time"
     ranges = RANGES.get(row["format"])
     if ranges is None:
         return "no ProfilerStep ranges"

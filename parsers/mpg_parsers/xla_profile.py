@@ -54,9 +54,9 @@ XLA_PROFILE = XlaProfileParser()
 def _kind(head: bytes) -> str:
     """xplane, json or nothing."""
     if head[:1] and head[0] in PROTOBUF:
-        from mpg_parsers.xla import xplane
+        from mpg_parsers.xla import xplane_sniff
 
-        return "xplane" if xplane.looks_like(head) else ""
+        return "xplane" if xplane_sniff.looks_like(head) else ""
     if head[:1] and head[0] in JSON:
         from mpg_parsers.xla import trace_json
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from mpg_parsers.xla.messages import Field, classes
 from mpg_parsers.xla.space import INTEGERS, TEXTS
 from mpg_parsers.xla.xplane import looks_like, read
 from mpg_parsers.xla.xplane_wire import CutError, WireError, spans
+from tests.mpg_cli.running import ROOT
 from tests.parsers import xplane_oracle as oracle
 from tests.real_traces import CORPUS, NO_CORPUS
 
@@ -120,6 +122,18 @@ def test_a_file_that_was_cut() -> None:
     kind, message, _ = refusal(data)
     assert (kind, len(data)) == ("truncated_input", 459)
     assert "byte 459: truncated: the plane that starts at byte 0" in message
+
+
+def test_the_file_that_is_measured(tmp_path: Path) -> None:
+    """The writer of the benchmark, in which there are all kinds of lines."""
+    bench = runpy.run_path(str(ROOT / "tests/bench/xplane.py"))
+    path = tmp_path / "bench.xplane.pb"
+    bench["write"](path, 9_000)
+    data = path.read_bytes()
+    found = read(data, str(path))
+    assert oracle.check(data, found, (*INTEGERS, *TEXTS)) == 4 * bench["PER_STEP"] + 1
+    assert (found.start_ns, found.hostnames) == (bench["START_NS"], ("bench-host",))
+    assert looks_like(data[:HEAD])
 
 
 # ----------------------------------------------------------------------------------------------- recognition

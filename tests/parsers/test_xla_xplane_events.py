@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mpg_parsers.xla import xplane_events
 from mpg_parsers.xla.xplane_columns import AmbiguousError, Transposed
 from mpg_parsers.xla.xplane_events import by_rows, decode, survey
+from mpg_parsers.xla.xplane_stats import MARK
 from tests.parsers import xplane_oracle as oracle
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def stat(number: int, **value: Any) -> dict[str, Any]:
         ({}, (0, 0, 0)),
         ({"metadata_id": 5}, (5, 0, 0)),
         ({"metadata_id": 5, "offset_ps": 0, "duration_ps": 0}, (5, 0, 0)),
-        ({"metadata_id": 8191, "offset_ps": 8191, "duration_ps": 8191}, (8191, 8191, 8191)),
+        ({"metadata_id": MARK, "offset_ps": MARK, "duration_ps": MARK}, (MARK, MARK, MARK)),
         ({"metadata_id": -1, "offset_ps": -2, "duration_ps": -3}, (-1, -2, 0)),
         ({"offset_ps": 2**63 - 1, "duration_ps": 2**63 - 1}, (0, 2**63 - 1, 2**63 - 1)),
         (b"\x10" + b"\xff" * 9 + b"\x01", (0, -1, 0)),  # 2**64 - 1 wraps around
@@ -85,7 +86,7 @@ def test_times(event: dict[str, Any] | bytes, row: tuple[int, ...] | None) -> No
         ([stat(1, uint64_value=7)], {"run_id": 7}),
         ([stat(1, uint64_value=2**64 - 1)], {"run_id": -1}),
         ([stat(1, int64_value=-7)], {"run_id": -7}),
-        ([stat(1, int64_value=0), stat(2, uint64_value=8191)], {"run_id": 0, "device_offset_ps": 8191}),
+        ([stat(1, int64_value=0), stat(2, uint64_value=MARK)], {"run_id": 0, "device_offset_ps": MARK}),
         ([stat(1, uint64_value=1), stat(1, int64_value=2)], {"run_id": 2}),  # the last counts
         ([stat(1, uint64_value=1), stat(4, uint64_value=2)], {"run_id": 2}),  # also of two with one name
         ([stat(1, uint64_value=1), stat(1, str_value=b"x")], {"run_id": None}),
@@ -121,6 +122,27 @@ def test_an_empty_stat() -> None:
 def test_no_events() -> None:
     assert rows(line_of()) == []
     assert rows(b"") == []
+
+
+@pytest.mark.parametrize(
+    "value", [{"uint64_value": 5}, {"ref_value": 5}, {"str_value": b"x"}, {"double_value": 0.5}]
+)
+def test_ordinary_events_are_not_decoded_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, value: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(xplane_events, "by_rows", None)
+    assert (
+        len(rows(line_of(*[{"metadata_id": 1, "offset_ps": 2, "stats": [stat(3, **value)]}, {}] * 200)))
+        == 400
+    )
+
+
+def test_few_events_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xplane_events, "FEW", 3)
+    monkeypatch.setattr(xplane_events, "INTEGER_EVENTS", None)
+    assert rows(line_of({"metadata_id": 1}, {"stats": [stat(1, uint64_value=4)]}), ("run_id",)) == [
+        (1, 0, 0, None), (0, 0, 0, 4),
+    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- parts
@@ -193,8 +215,8 @@ def test_a_value_like_the_mark() -> None:
         found.column("n")
 
 
-INTEGER = st.sampled_from([0, 1, 5, 8191, -1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
-UNSIGNED = st.sampled_from([0, 1, 3, 8191, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+INTEGER = st.sampled_from([0, 1, 5, MARK, -1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
+UNSIGNED = st.sampled_from([0, 1, 3, MARK, 2**64 - 1]) | st.integers(0, 2**64 - 1)
 VALUES = st.one_of(
     st.none(),
     st.tuples(st.just("uint64_value"), UNSIGNED),

@@ -8,17 +8,17 @@ lines are derived from these.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
 
+from mpg_parsers.xla import clock
 from mpg_parsers.xla.planes import ASYNC_OPS, MODULES, OPS, TRACE_ME
 from mpg_parsers.xla.timeline import alone, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mpg_parsers.xla.catalogue import Catalogue
     from mpg_parsers.xla.planes import Device
     from mpg_parsers.xla.space import Line, Plane
@@ -63,30 +63,72 @@ def _module(text: str) -> tuple[str, str | None]:
     return (match["name"], match["id"]) if match else (text, None)
 
 
-def activity(device: Device, programs: pl.DataFrame, catalogue: Catalogue) -> Iterator[pl.DataFrame]:
-    """Frames of device_ops of a device; `programs`: its runs (of `runs`)."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a device did. runs: of programs, by time, with `context`; activity: frames of device_ops, one per line."""
+
+    runs: pl.DataFrame
+    activity: list[pl.DataFrame]
+
+
+def recorded(device: Device, catalogue: Catalogue) -> Recorded:
+    """The activity of a device, and the runs of programs on it (RUNS)."""
+    converted = runs(device)
     if device.kind == "GPU":
-        for plane, line, stream in device.streams():
-            yield _stream(plane, line, catalogue).with_columns(
-                device=pl.lit(device.number, pl.Int64), stream=pl.lit(stream, pl.Int64)
-            )
-        return
-    for names in (OPS, ASYNC_OPS):
-        for plane, line in device.lines(*names):
-            rows = _operations(plane, line, catalogue, beside=names is ASYNC_OPS)
-            yield _in_runs(rows, programs).with_columns(
-                device=pl.lit(device.number, pl.Int64), stream=pl.lit(line.id, pl.Int64)
-            )
+        rows = [
+            _stream(plane, line, catalogue).with_columns(stream=pl.lit(stream, pl.Int64))
+            for plane, line, stream in device.streams()
+        ]
+        return Recorded(converted, [_numbered(part, device) for part in rows])
+    lines = [_operations(plane, line, converted, catalogue) for plane, line in device.lines(*OPS)]
+    placed_runs = next((each.runs for each in lines if each.runs is not None), converted)
+    rows = [each.rows for each in lines]
+    begun = [part.filter(col.part.fill_null(0) == 0) for part in rows]
+    together = pl.concat([part.select("name", "start_ns", "dur_ns") for part in begun]) if begun else None
+    for plane, line in device.lines(*ASYNC_OPS):
+        rows.append(_asynchronous(plane, line, together, catalogue))
+    return Recorded(placed_runs, [_numbered(_in_runs(part, placed_runs), device) for part in rows])
 
 
-def _operations(plane: Plane, line: Line, catalogue: Catalogue, *, beside: bool) -> pl.DataFrame:
-    """The operations on one line of a TPU."""
-    timed = placed(line.events(("device_duration_ps",)), line)
-    timed = timed.with_columns(part=pl.lit(None, pl.Int64)) if beside else alone(timed)
-    timed = timed.with_columns(asynchronous=pl.lit(beside))
-    return timed.join(
-        catalogue.of_plane(plane, timed["metadata"].unique()), on="metadata", maintain_order="left"
-    )
+def _numbered(rows: pl.DataFrame, device: Device) -> pl.DataFrame:
+    return rows.with_columns(device=pl.lit(device.number, pl.Int64))
+
+
+@dataclass(frozen=True, slots=True)
+class _Operations:
+    rows: pl.DataFrame
+    runs: pl.DataFrame | None
+
+
+def _operations(plane: Plane, line: Line, converted: pl.DataFrame, catalogue: Catalogue) -> _Operations:
+    """The operations on a line of a TPU, and its runs as they place them, if they do."""
+    events = line.events(clock.STATS)
+    core = clock.compare(events, line.timestamp_ns, converted)
+    placed_runs = None
+    if core is None:
+        timed = placed(events.drop(clock.STATS), line)
+    else:
+        timed = placed(clock.aligned(events, core), line)
+        placed_runs = clock.corrected(converted, line.timestamp_ns, core, timed)
+        timed = timed.drop("at_run")
+    return _Operations(_known(alone(timed), plane, line, catalogue, beside=False), placed_runs)
+
+
+def _asynchronous(
+    plane: Plane, line: Line, operations: pl.DataFrame | None, catalogue: Catalogue
+) -> pl.DataFrame:
+    timed = placed(line.events(("hlo_op",)), line).with_columns(part=pl.lit(None, pl.Int64))
+    rows = _known(timed, plane, line, catalogue, beside=True)
+    return rows if operations is None else clock.paired(rows, operations)
+
+
+def _known(
+    timed: pl.DataFrame, plane: Plane, line: Line, catalogue: Catalogue, *, beside: bool
+) -> pl.DataFrame:
+    """`timed` with what the catalogue knows of the operations."""
+    about = catalogue.of_plane(plane, timed["metadata"].unique())
+    known = timed.join(about, on="metadata", maintain_order="left")
+    return known.with_columns(asynchronous=pl.lit(beside), stream=pl.lit(line.id, pl.Int64))
 
 
 def _in_runs(rows: pl.DataFrame, programs: pl.DataFrame) -> pl.DataFrame:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 # collectives, and what sends between devices, by XLA's names of operations (xla/hlo/ir/hlo_opcode.h); a start and a
 # done are the two ends of one transfer, and fusions around one are named after it
 COLLECTIVE = re.compile(
-    r"(?P<what>all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
+    r"(?P<what>all-reduce-scatter|all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
     r"collective-broadcast|async-collective|collective|megascale|send|recv)\b"
 )
+SAME = {"all-reduce-scatter": "reduce-scatter"}  # a fusion of an all-reduce and the slice of it that is kept
 HOST_TRANSFER = re.compile(r"\b(host[ -](send|recv)|(send|recv)-host)|\boutfeed\b")
 INFEED = re.compile(r"\binfeed\b")
 # copies that run beside the operations: between memories, or to the host
@@ -19,7 +20,8 @@ COPY = re.compile(
 )
 ASYNC = re.compile(r"^async-(start|update|done)$")
 SHORT = re.compile(r"%?(?P<name>[\w.\-]+) = ")
-NUMBER = re.compile(r"(\.\d+)+$")
+# what XLA's passes append to a name: a number, and that the operation is a copy, rematerialised or moved
+SUFFIX = re.compile(r"(\.\d+|[.\-](clone|cloned|remat|sunk)\d*)+$")
 LONGEST_NAME = 200
 
 
@@ -39,12 +41,12 @@ def work(category: str, name: str) -> Work:
     if HOST_TRANSFER.search(what) or COPY.match(what):
         return Work("memcpy")
     match = COLLECTIVE.match(what) or (COLLECTIVE.match(_base(name)) if "fusion" in what else None)
-    return Work("kernel", match["what"]) if match else Work("kernel")
+    return Work("kernel", SAME.get(match["what"], match["what"])) if match else Work("kernel")
 
 
 def _base(name: str) -> str:
-    """The name without its number: all-reduce-start.12 is all-reduce-start."""
-    return NUMBER.sub("", name)
+    """The name without what was appended: all-reduce-start.12.clone is all-reduce-start."""
+    return SUFFIX.sub("", name)
 
 
 def short_name(name: str, display_name: str) -> str:

@@ -45,8 +45,9 @@ def batches(
     events = sum(line.count for plane in space.planes for line in plane.lines)
     ran, used = [], set()
     for each in found:
-        ran.append(work.runs(each))
-        for rows in work.activity(each, ran[-1], catalogue):
+        did = work.recorded(each, catalogue)
+        ran.append(did.runs)
+        for rows in did.activity:
             if rows.height:
                 used.add(each.number)
                 span = _widened(rows, span)

@@ -13,9 +13,10 @@ from mpg_parsers.xla.planes import STEPS
 from mpg_parsers.xla.timeline import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mpg_parsers.xla.planes import Device
+    from mpg_parsers.xla.space import Metadata
 
 SCHEMA = pl.Schema({"step": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 LONGEST_NAME = 120
@@ -31,21 +32,33 @@ class Steps:
 
 
 def find(devices: Sequence[Device], host: pl.DataFrame, runs: pl.DataFrame) -> Steps:
-    """The steps, of the first of these that has any: Steps lines of TPUs, annotations on the host (`host`: host events
-    with step_num), the runs of the program with most time (`runs`: of `runs.table`) if it ran more than once.
+    """The steps, of the first of these that has any: annotations on the host (`host`: host events with step_num), the
+    Steps lines of TPUs, the runs of the program with most time (`runs`: of `runs.table`) if it ran more than once.
 
-    Steps lines of GPUs are made from the annotations, and are shorter.
+    A program that does not wait for the device runs ahead of it: its annotations say when a step was asked for. So
+    where a TPU tells its steps, each of them has to lie within an annotation of its own, or the TPU's count. Steps
+    lines of GPUs are made from the annotations, and are shorter.
     """
-    for found in (_of_devices([device for device in devices if device.kind == "TPU"]), _annotated(host)):
+    annotated = _annotated(host)
+    seen = _of_devices([device for device in devices if device.kind == "TPU"])
+    for found in (annotated if _enclose(annotated, seen) else EMPTY, seen):
         if found.height:
             return Steps(found)
     return _repeated(runs)
 
 
+def _enclose(annotated: pl.DataFrame, seen: pl.DataFrame) -> bool:
+    """Whether each step in `seen` lies within one in `annotated`, and no two in the same."""
+    around = annotated.sort("start_ns").select("start_ns", "end_ns", begun="start_ns")
+    met = seen.select("start_ns", until="end_ns").sort("start_ns").join_asof(around, on="start_ns")
+    within = met["until"] <= met["end_ns"]
+    return bool(within.fill_null(value=False).all()) and met["begun"].n_unique() == met.height
+
+
 def _of_devices(devices: Sequence[Device]) -> pl.DataFrame:
     """The steps that several devices made together: from the first that began one to the last that ended it."""
     parts = [
-        _named(placed(line.events(()), line), {key: about.name for key, about in plane.metadata.items()})
+        _named(placed(line.events(()), line), plane.metadata)
         for device in devices
         for plane, line in device.lines(STEPS)
     ]
@@ -61,10 +74,11 @@ def _of_devices(devices: Sequence[Device]) -> pl.DataFrame:
     return hulls.select(step=number, name="name", start_ns="start_ns", end_ns="end_ns").cast(SCHEMA)
 
 
-def _named(timed: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
+def _named(timed: pl.DataFrame, metadata: Mapping[int, Metadata]) -> pl.DataFrame:
     keys = timed["metadata"].unique()
-    texts = [names.get(key, "")[:LONGEST_NAME] for key in keys]
-    return timed.join(pl.DataFrame({"metadata": keys, "name": texts}), on="metadata")
+    known = [metadata.get(key) for key in keys]
+    texts = pl.Series("name", [about.name[:LONGEST_NAME] if about else "" for about in known], pl.String)
+    return timed.join(pl.DataFrame([keys, texts]), on="metadata")
 
 
 def _annotated(host: pl.DataFrame) -> pl.DataFrame:

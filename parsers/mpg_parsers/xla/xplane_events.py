@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -16,9 +15,10 @@ from google.protobuf.message import DecodeError
 from mpg_parsers.xla.messages import xspace
 from mpg_parsers.xla.space import INTEGERS
 from mpg_parsers.xla.xplane_columns import AmbiguousError, Decoded, Transposed
+from mpg_parsers.xla.xplane_stats import MARK, StatReader, Stats, column_type, integer_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mpg_parsers.xla.space import Value
 
@@ -27,28 +27,12 @@ FEW = 200  # events that are decoded faster one by one
 _TRIES = 16
 _EVENT_STARTS = b"\x22"  # field 4, with a length
 # Marks are hardly ever values: writers leave 0 out, except of fields that exclude each other.
-_MARK = 8191
-EVENTS = Transposed(
-    "Events",
-    {
-        "metadata_id": (1, 0),
-        "offset_ps": (2, _MARK),
-        "duration_ps": (3, 0),
-        "stats": (4, b""),
-        "num_occurrences": (5, _MARK),
-    },
-)
-STATS = Transposed(
-    "Stats",
-    {
-        "metadata_id": (1, 0),
-        "uint64_value": (3, _MARK),
-        "int64_value": (4, _MARK),
-        "str_value": (5, b"\0"),
-        "ref_value": (7, _MARK),
-    },
-)
-_INTEGER_KINDS, _TEXT_KINDS = ("uint64_value", "int64_value"), ("str_value", "ref_value")
+_TIMES: dict[str, tuple[int, int | bytes]] = {
+    "metadata_id": (1, 0), "offset_ps": (2, MARK), "duration_ps": (3, 0), "num_occurrences": (5, MARK),
+}  # fmt: skip
+_MARKED = ("metadata_id", "offset_ps", "duration_ps")
+EVENTS = Transposed("Events", {**_TIMES, "stats": (4, b"")})
+INTEGER_EVENTS = Transposed("IntegerEvents", {**_TIMES, "stats": (4, MARK)})
 
 
 # ------------------------------------------------------------------------------------------------- parts
@@ -125,9 +109,9 @@ def decode(
 
     names: of stats, by number
     """
-    parts = (_events(line[start:end]) for start, end in zip((0, *ends), ends, strict=False))
     reader = _Reader(names, wanted)
-    frames = [reader.frame(events) for events in parts if events]
+    parts = (line[start:end] for start, end in zip((0, *ends), ends, strict=False))
+    frames = [frame for frame in map(reader.frame, parts) if frame is not None]
     known = pl.concat([pl.DataFrame(schema=_schema(())), *frames], how="diagonal", rechunk=True)
     schema = _schema(wanted)
     missing = [pl.lit(None, dtype=schema[name]).alias(name) for name in schema if name not in known.columns]
@@ -141,32 +125,33 @@ def _events(part: memoryview) -> list[bytes]:
 
 def _schema(wanted: Sequence[str]) -> dict[str, type[pl.DataType]]:
     own: dict[str, type[pl.DataType]] = dict.fromkeys(("metadata", "offset_ps", "dur_ps"), pl.Int64)
-    return {**own, **{name: pl.Int64 if name in INTEGERS else pl.String for name in wanted}}
+    return {**own, **{name: column_type(name) for name in wanted}}
 
 
 class _Reader:
-    """Reads the events of a line.
-
-    kinds: of values that stats of this line have had so far; only those need marks
-    """
+    """Reads the events of a line; what it finds out about its stats holds for the parts that follow."""
 
     def __init__(self, names: Mapping[int, str], wanted: Sequence[str]) -> None:
         self._names = names
         self._wanted = wanted
-        self._some = not set(wanted).isdisjoint(names.values())
-        self._kinds: set[str] = set()
+        self._marked = (*_MARKED, "stats") if not set(wanted).isdisjoint(names.values()) else _MARKED
+        self._integers = "stats" in self._marked  # whether all stats so far were integers or references
+        self._reader = StatReader()
 
-    def frame(self, events: list[bytes]) -> pl.DataFrame:
-        """The events, without columns in which there is nothing. Raises DecodeError."""
+    def frame(self, part: memoryview) -> pl.DataFrame | None:
+        """The events of a part, without columns in which there is nothing. None without any. Raises DecodeError."""
+        events = _events(part)
         if len(events) >= FEW:
+            if self._integers and len(part) <= 2 * PART:  # as integers, long texts would take much memory
+                with contextlib.suppress(AmbiguousError, DecodeError):
+                    return self._columns(INTEGER_EVENTS.decode(events, self._marked), integer_stats)
+                self._integers = False
             with contextlib.suppress(AmbiguousError, DecodeError):
-                return self._by_columns(events)
-        return by_rows(events, self._names, self._wanted)
+                return self._columns(EVENTS.decode(events, self._marked), self._reader.stats)
+        return by_rows(events, self._names, self._wanted) if events else None
 
-    def _by_columns(self, events: list[bytes]) -> pl.DataFrame:
+    def _columns(self, found: Decoded, stats: Callable[[Decoded], Stats]) -> pl.DataFrame:
         """Raises AmbiguousError, DecodeError where `by_rows` has to decide."""
-        marked = ["metadata_id", "offset_ps", "duration_ps", *(["stats"] if self._some else [])]
-        found = EVENTS.decode(events, marked)
         if found.has("num_occurrences"):
             raise AmbiguousError("num_occurrences")
         columns = [
@@ -174,79 +159,9 @@ class _Reader:
             found.column("offset_ps").fill_null(0),
             found.column("duration_ps").fill_null(0).clip(lower_bound=0).alias("dur_ps"),
         ]
-        if self._some and found.has("stats"):
-            columns.extend(self._stats(found).columns(self._wanted, len(events)))
+        if "stats" in self._marked and found.has("stats"):
+            columns.extend(stats(found).columns(self._wanted, self._names, found.count))
         return pl.DataFrame(columns)
-
-    def _stats(self, events: Decoded) -> _Stats:
-        items = events.items("stats")
-        places = pl.Series(list(compress(range(len(items)), items)), dtype=pl.Int64)
-        stats = self._decode(list(filter(None, items)))
-        if len(items) - stats.count != events.count + 1:
-            raise AmbiguousError("stats")
-        rows = places - pl.int_range(1, stats.count + 1, eager=True)  # marks before it, less the first
-        values = {kind: stats.column(kind) for kind in sorted(self._kinds) if stats.has(kind)}
-        return _Stats(rows, stats.column("metadata_id").fill_null(0), values, self._names)
-
-    def _decode(self, stats: list[bytes]) -> Decoded:
-        found = STATS.decode(stats, ("metadata_id", *self._kinds))
-        kinds = {kind for kind in (*_INTEGER_KINDS, *_TEXT_KINDS) if found.has(kind)}
-        if kinds <= self._kinds:
-            return found
-        self._kinds |= kinds
-        return STATS.decode(stats, ("metadata_id", *self._kinds))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stats:
-    """All stats of some events: the event each belongs to, its number, and its value by kind of value."""
-
-    rows: pl.Series
-    ids: pl.Series
-    values: dict[str, pl.Series]
-    names: Mapping[int, str]
-
-    def columns(self, wanted: Sequence[str], count: int) -> Iterator[pl.Series]:
-        """The stats that any of `count` events has."""
-        present = sorted(self.ids.unique().to_list())
-        for name, kind in _schema(wanted).items():
-            ids = [key for key in present if name in wanted and self.names.get(key) == name]
-            if ids:
-                yield self._column(ids, kind, count).alias(name)
-
-    def _column(self, ids: Sequence[int], kind: type[pl.DataType], count: int) -> pl.Series:
-        """The values of the stats with these numbers, one for each of `count` events: the last that it has."""
-        chosen = self.ids == ids[0] if len(ids) == 1 else self.ids.is_in(ids)
-        rows = self.rows.filter(chosen)
-        places = pl.repeat(None, count, dtype=pl.Int64, eager=True)
-        places = places.scatter(rows, pl.int_range(rows.len(), eager=True))
-        return self._typed(chosen, kind).gather(places)
-
-    def _typed(self, chosen: pl.Series, kind: type[pl.DataType]) -> pl.Series:
-        """The values of the chosen stats as integers or texts; null where a value is neither."""
-        values = pl.repeat(None, int(chosen.sum()), dtype=kind, eager=True)
-        for name, found in self.values.items():
-            if kind == pl.String or name in _INTEGER_KINDS:
-                typed = self._converted(name, found.filter(chosen), kind)
-                values = typed.zip_with(typed.is_not_null(), values)
-        return values
-
-    def _converted(self, name: str, values: pl.Series, kind: type[pl.DataType]) -> pl.Series:
-        if name == "str_value":
-            return _texts(values)
-        if name == "ref_value":
-            texts = values.replace_strict(dict(self.names), default="", return_dtype=pl.String)
-            return texts.zip_with(values.is_not_null(), pl.Series([None], dtype=pl.String))
-        return values if kind == pl.Int64 else values.reinterpret(signed=name == "int64_value").cast(kind)
-
-
-def _texts(values: pl.Series) -> pl.Series:
-    """Binary as String, with U+FFFD for what is no UTF-8."""
-    try:
-        return values.cast(pl.String)
-    except pl.exceptions.ComputeError:
-        texts = [None if value is None else value.decode("utf-8", "replace") for value in values.to_list()]
-        return pl.Series(values.name, texts, dtype=pl.String)
 
 
 # ------------------------------------------------------------------------------------------------- rows
