@@ -31,7 +31,7 @@ from mpg_cli.goodput.models import Models
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.goodput.windows import Windows, find_steps, find_windows, missing_steps
-from mpg_cli.ratios import goodput
+from mpg_cli.ratios import goodput, mfu_of_a_step
 from mpg_cli.report import model
 from mpg_cli.rows import account as account_rows
 from mpg_cli.rows import communication as communication_rows
@@ -138,7 +138,10 @@ class _Analysis:
         by_step = steps.by_cause(account.segments, listed, self.loaded.subjects)
         summary = collectives.summarise(self.loaded, matched, self.busy, self.windows, account.segments)
         figures = runtime.step_figures(self.loaded, self.busy, listed)
+        spread = step_rows.step_spread(by_step)
         ratios = goodput(rolled, self._basis(), self.options.view, judged)
+        of_step = mfu_of_a_step(ratios, spread, int(self.spans["steps"].sum()))
+        ratios = replace(ratios, mfu_step=of_step)
         counted = witness.measure(self.dataset, self.loaded, self.spans, self.busy)
         report = model.Report(
             sources=account_rows.source_rows(self.loaded),
@@ -159,7 +162,7 @@ class _Analysis:
             profiled=program_rows.profiled_rows(judged.profiled),
             witness=program_rows.witness_row(counted, ratios, judged, self.paths, self.ranks),
             dashboard=step_rows.dashboard(dashboard.measure(self.dataset, self.loaded, self.spans)),
-            step_spread=step_rows.step_spread(by_step),
+            step_spread=spread,
             outliers=step_rows.step_outliers(by_step, self.paths, self.ranks),
             per_step=step_rows.step_ledgers(by_step, self.paths, self.ranks) if self.options.per_step else (),
             inference=self._inference(),
@@ -310,7 +313,9 @@ def _with_program(rows: pl.DataFrame, judged: judging.Judged, capacity: int) -> 
 def _inside(ops: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """The records that lie in their source's window, cut to it."""
     clipped = intervals.clip(
-        ops.select(INSIDE_COLUMNS), spans.select("subject", "start_ns", "end_ns"), ["subject"]
+        ops.select(*INSIDE_COLUMNS, *(name for name in ("part",) if name in ops.columns)),
+        spans.select("subject", "start_ns", "end_ns"),
+        ["subject"],
     )
     return clipped.with_columns(dur_ns=pl.col("end_ns") - pl.col("start_ns"))
 

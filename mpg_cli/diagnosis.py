@@ -39,9 +39,7 @@ def gather(
     causes: dict[str, int] = {}
     for row in report.ledger:
         causes[row.cause] = causes.get(row.cause, 0) + row.chip_ns
-    owners = loaded.subjects.select("subject", *OWNER).join(
-        loaded.sources.select("source", "rank"), on="source", maintain_order="left"
-    )
+    owners = loaded.subjects.select("subject", *OWNER, "rank")
     by_subject = account.rows.group_by("subject", "cause").agg(col.chip_ns.sum()).sort("subject", "cause")
     return Facts(
         capacity_ns=report.totals.capacity_ns,

@@ -10,6 +10,7 @@ from mpg_cli.report.model import Goodput, Ratio
 if TYPE_CHECKING:
     from mpg_cli.goodput.judging import Judged
     from mpg_cli.goodput.ledger import Rolled
+    from mpg_cli.report.model import StepSpread
 
 GRAPH_ROW_LIMIT = 0.01  # share of the window above which graph-level rows make RG unknowable
 REASONS = {"sg": "needs a scheduler log; only traces were given", "mpg": "needs SG and PG"}
@@ -54,6 +55,16 @@ def goodput(rolled: Rolled, basis: str, view: str, judged: Judged) -> Goodput:
         view=view,
         reasons=reasons,
     )
+
+
+def mfu_of_a_step(ratios: Goodput, spread: StepSpread | None, steps: int) -> float | None:
+    """MFU of a step of median length that does the mean work of a step.
+
+    spread: of the listed steps, one per device; steps: how many there are in the windows. None if some are not listed.
+    """
+    if ratios.mfu is None or spread is None or spread.count != steps or not spread.median_ns:
+        return None
+    return ratios.mfu.numerator_ns / steps / spread.median_ns
 
 
 def _bounds(rolled: Rolled, judged: Judged) -> tuple[float | None, float | None]:

@@ -27,7 +27,8 @@ class Activity:
 
     ops: device_ops with subject (number of the device over all sources), end_ns, activity, family and rule; XLA and
     category (of the operation) where there are operations of XLA; grid and block where there are profiles of kernels
-    subjects: subject, source, process, device, name, uuid; one row per device with activity
+    subjects: subject, source, process, device, name, uuid, rank; one row per device with activity. Where no file states
+        a rank, the devices of the only file are ranks to one another, by their numbers
     sources: the sources table, with ranks
     """
 
@@ -50,7 +51,14 @@ def load(dataset: Dataset, sources: pl.DataFrame, rules: NameRules) -> Activity:
     ops = rules.classify(_with_category(_with_linked_operator(ops, dataset), operations))
     devices = dataset.scan("devices").select(*keys, "name", "uuid").unique(keys).collect()
     subjects = subjects.join(devices, on=keys, how="left", nulls_equal=True).sort("subject")
-    return Activity(ops, subjects, sources)
+    return Activity(ops, _ranked(subjects, sources), sources)
+
+
+def _ranked(subjects: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """`subjects` with rank: that of their file; without any, of one XLA program on several devices, the device."""
+    known = subjects.join(sources.select("source", "rank"), on="source", how="left", maintain_order="left")
+    single = sources.height == 1 and sources["format"][0] == "xla" and sources["rank"][0] is None
+    return known.with_columns(rank=pl.col("device")) if single and known.height > 1 else known
 
 
 def _with_category(ops: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:

@@ -60,7 +60,10 @@ def break_down(by: str, dataset: Dataset, loaded: Activity, spans: pl.DataFrame)
     columns = (*OPS, *(name for name in XLA if name in loaded.ops.columns))
     inside = intervals.clip(
         loaded.ops.select(columns), spans.select("subject", "start_ns", "end_ns"), ["subject"]
-    ).with_columns(ns=col.end_ns - col.start_ns)
+    )
+    # an operation that others ran inside of is one record, however many parts it has
+    one = (col.part.fill_null(0) == 0) if "part" in columns else pl.lit(value=True)
+    inside = inside.with_columns(ns=col.end_ns - col.start_ns, one=one.cast(pl.Int64))
     rows = BREAKDOWNS[by](dataset, loaded, spans, inside)
     whole = int(inside["ns"].sum())
     share = (col.incl_ns / whole) if whole else pl.lit(0.0)
@@ -75,8 +78,8 @@ def _sums() -> list[pl.Expr]:
         col.ns.filter(col.activity.cast(pl.String).replace(FIGURE) == activity).sum().alias(name)
         for activity, name in ACTIVITIES.items()
     ]
-    kernels = (col.kind == "kernel").sum().cast(pl.Int64).alias("kernels")
-    return [pl.len().cast(pl.Int64).alias("records"), kernels, col.ns.sum().alias("excl_ns"), *parts]
+    kernels = col.one.filter(col.kind == "kernel").sum().alias("kernels")
+    return [col.one.sum().alias("records"), kernels, col.ns.sum().alias("excl_ns"), *parts]
 
 
 def _flat(inside: pl.DataFrame, *keys: str) -> pl.DataFrame:

@@ -50,7 +50,14 @@ def measure(dataset: Dataset, loaded: Activity, spans: pl.DataFrame) -> Dashboar
     """
     spans = spans.select("subject", "start_ns", "end_ns")
     whole = int((spans["end_ns"] - spans["start_ns"]).sum())
-    resident = loaded.ops.filter(col.kind.cast(pl.String).is_in(RESIDENT))
+    kinds = col.kind.cast(pl.String)
+    # a core of a TPU that waits for a copy is at work; a GPU's copy engines are not seen
+    waiting = (
+        (kinds == "memcpy") & ~col.asynchronous
+        if "asynchronous" in loaded.ops.columns
+        else pl.lit(value=False)
+    )
+    resident = loaded.ops.filter(kinds.is_in(RESIDENT) | waiting.fill_null(value=False))
     comm = resident["activity"].cast(pl.String) == "comm"
     busy = _length(resident, spans)
     beside = _length(resident.filter(~comm), spans) if comm.any() else busy
@@ -137,10 +144,16 @@ def _from_grids(dataset: Dataset, loaded: Activity, spans: pl.DataFrame) -> pl.L
     unknown = rows.select("ns", "source", "correlation", "sm_count", "occupancy", "grid", "block").collect()
     for name in ("grid", "block"):
         unknown = _with_product(unknown, name)
-    grid = pl.when(col.items.is_not_null()).then(col.grid / col.block).otherwise("grid")
+    # a grid is in work items there; XLA's own profiles have it in blocks
+    items = col.items.is_not_null() & ~col.source.is_in(_of_xla(loaded))
+    grid = pl.when(items).then(col.grid / col.block).otherwise("grid")
     blocks = grid / pl.when(col.sm_count > 0).then("sm_count")
     found = unknown.lazy().join(calls, on=["source", "correlation"], how="left")
     return found.select("ns", "occupancy", blocks=blocks)
+
+
+def _of_xla(loaded: Activity) -> list[int]:
+    return loaded.sources.filter(col.format == "xla")["source"].to_list()
 
 
 def _with_product(kernels: pl.DataFrame, name: str) -> pl.DataFrame:

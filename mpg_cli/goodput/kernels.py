@@ -11,12 +11,20 @@ NOTABLE = 0.01  # unknown names above this share are listed
 def by_name(ops: pl.DataFrame) -> pl.DataFrame:
     """name, kind, family, count, time_ns, mean_ns, max_ns, share; most time first. `ops`: cut to windows."""
     table = ops.group_by("name", "kind", "family").agg(
-        count=pl.len(),
+        count=executions(ops),
         time_ns=pl.col("dur_ns").sum(),
-        mean_ns=(pl.col("dur_ns").sum() + pl.len() // 2) // pl.len(),
+        mean_ns=(pl.col("dur_ns").sum() + executions(ops) // 2) // executions(ops).clip(1),
         max_ns=pl.col("dur_ns").max(),
     )
     return _with_share(table, "name", "kind", "family")
+
+
+def executions(ops: pl.DataFrame) -> pl.Expr:
+    """How many records there are: an operation that others ran inside of is one, however many parts it has.
+
+    Where the window cut the first part away it does not count.
+    """
+    return (pl.col("part").fill_null(0) == 0).sum() if "part" in ops.columns else pl.len()
 
 
 def by_rule(ops: pl.DataFrame) -> pl.DataFrame:

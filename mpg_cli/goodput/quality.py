@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
     from mpg_parsers.errors import Notice
 
-LAUNCH = r"(?i)launch|memcpy|memset|graph_?exec"
-NO_KERNEL = (
-    r"(?i)graph_?launch|host_?func|memcpy|memset|graph_?exec"  # launches without a kernel of their own
-)
+# DoEnqueueProgram begins a program on a TPU; a thunk is an operation of an XLA program
+LAUNCH = r"(?i)launch|memcpy|memset|graph_?exec|enqueue_?program|^TSL:Thunk"
+# launches without a kernel of their own, or with any number
+NO_KERNEL = r"(?i)graph_?launch|host_?func|memcpy|memset|graph_?exec|enqueue_?program|^TSL:Thunk"
 GRAPH_LAUNCH = r"(?i)graph_?launch"
 CAPTURE = r"(?i)stream_?(?:begin|end)_?capture"
 THREAD = ["source", "process", "thread"]

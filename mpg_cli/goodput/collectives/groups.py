@@ -55,9 +55,9 @@ def communicators(
 
 def described_records(activity: Activity, matched: pl.DataFrame) -> pl.DataFrame:
     """All communication records of some length, with rank, name and the bytes of their message."""
-    ranked = activity.sources.select("source", "rank")
+    ranked = activity.subjects.select("subject", "rank")
     records = described(cut_records(activity, matched).filter(col("dur_ns") > 0))
-    named = records.join(ranked, on="source", maintain_order="left")
+    named = records.join(ranked, on="subject", maintain_order="left")
     sized = named.with_columns(bytes=message_bytes(col("group_size"))).drop("name").rename({"short": "name"})
     return sized.select(*RECORD, "rank").cast({pl.Categorical: pl.String})
 

@@ -56,10 +56,12 @@ def _notices(*found: tuple[int, str]) -> list[Notice]:
 
 
 def _records(activity: Activity) -> pl.DataFrame:
-    """Communication kernels in which every rank waits for every other, of sources whose rank is known."""
-    ranked = activity.sources.filter(col("rank").is_not_null()).select("source", "rank")
+    """Communication kernels in which every rank waits for every other, of devices whose rank is known."""
+    ranked = activity.subjects.filter(col("rank").is_not_null()).select("subject", "rank")
     ops = activity.ops.with_row_index("row").filter((col("activity") == "comm") & (col("dur_ns") > 0))
-    records = described(ops.select(RECORD).join(ranked, on="source", maintain_order="left"))
+    if "hlo" in ops.columns:
+        ops = ops.filter(col("hlo").is_null() | col("group").is_not_null())  # all devices take part
+    records = described(ops.select(RECORD).join(ranked, on="subject", maintain_order="left"))
     return records.filter("mutual").drop("mutual", "name", "collective", "linked_op")
 
 

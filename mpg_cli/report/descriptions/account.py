@@ -102,6 +102,7 @@ ACCOUNT: dict[str, dict[str, str]] = {
         "mpg": "ML Productivity Goodput: ideal over capacity, which is SG times RG times PG.",
         "mfu": "Model FLOPs utilisation over the windows; recomputation does not count.",
         "hfu": "Hardware FLOPs utilisation over the windows; recomputation counts.",
+        "mfu_step": "MFU of a step of median length with the mean useful FLOPs of a step; null without MFU or steps.",
         "rg_min": "The least RG can be where only bounds are known, else null.",
         "rg_max": "The most RG can be where only bounds are known, else null.",
         "pg_min": "The least PG can be where only bounds are known, else null.",

@@ -83,7 +83,10 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """SG, RG, PG and MPG, each null or a ratio; `reasons` explains every null; bounds where only those are known."""
+    """SG, RG, PG and MPG, each null or a ratio; `reasons` explains every null; bounds where only those are known.
+
+    mfu_step: MFU of a step of median length that does the mean work of a step; null without steps.
+    """
 
     sg: Ratio | None
     rg: Ratio | None
@@ -91,6 +94,7 @@ class Goodput:
     mpg: Ratio | None
     mfu: Ratio | None = None
     hfu: Ratio | None = None
+    mfu_step: float | None = None
     rg_min: float | None = None
     rg_max: float | None = None
     pg_min: float | None = None

@@ -39,7 +39,8 @@ def section(report: Report, *, detail: bool) -> Section:
         blocks += _split(report.collectives, len(report.collectives) if detail else _MOST)
     else:
         text = f"{duration(communicated)} of communication on {plural(len(report.devices), 'device')}."
-        blocks.append(Line(f"{text} {_ONE_RANK}" if len(ranks(report)) <= 1 else f"{text} {_unmatched()}"))
+        alone = len(ranks(report)) <= 1 and (len(report.devices) == 1 or report.xla is None)
+        blocks.append(Line(f"{text} {_ONE_RANK if alone else _unmatched()}"))
     return Section("Collectives", (*blocks, *communicators(report, detail=detail)))
 
 

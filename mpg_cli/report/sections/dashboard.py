@@ -21,17 +21,30 @@ def section(report: Report, *, detail: bool) -> Section:
     del detail
     if report.dashboard is None:
         return EMPTY
-    facts = (*_seen(report.dashboard), *_computed(report))
+    facts = (*_seen(report.dashboard, *dashboard_of(report)), *_computed(report))
     return Section("What a dashboard shows for the same time", (Facts(facts),))
 
 
-def _seen(seen: Dashboard) -> Iterator[tuple[str, str]]:
-    yield "GPU-Util", f"{percent(seen.gpu_util)}: a kernel was resident (nvidia-smi)"
+def dashboard_of(report: Report) -> tuple[str, str]:
+    """What the vendor of the devices calls the share of time with any work on them, and who shows it."""
+    names = [(device.name or "").casefold() for device in report.devices]
+    if names and all("tpu" in name for name in names):
+        return "duty cycle", "Cloud Monitoring"
+    if names and all(name.startswith("amd") for name in names):
+        return "GPU use", "rocm-smi"
+    return "GPU-Util", "nvidia-smi"
+
+
+def _seen(seen: Dashboard, label: str, who: str) -> Iterator[tuple[str, str]]:
+    what = "an operation ran" if label == "duty cycle" else "a kernel was resident"
+    yield label, f"{percent(seen.gpu_util)}: {what} ({who})"
     if seen.waiting > 0:
         yield (
             "only collectives",
             f"{percent(seen.waiting)} of the window: no other kernel was resident, be it waiting or moving data",
         )
+    if label == "duty cycle":  # what follows is of SMs
+        return
     blocks = f"blocks launched over the SMs there are{_known(seen.known)}"
     yield "SM activity", _figure(seen, "sm_activity", blocks)
     warps = "of the warps that fit on the SMs, as the profiler estimates per kernel"

@@ -123,9 +123,14 @@ def _table(rows: Sequence[_Row]) -> Table:
             lambda row: cut(row.op.bound, 8) if _has_roofline(row.op) else NONE,
         ),
         *_optional(rows, time),
-        (Column("operator, aten:: not written", "left", least=38, head=0.85), lambda row: operator(row.op)),
+        (Column(_heading(rows), "left", least=38, head=0.85), lambda row: operator(row.op)),
     ]
     return table(fields, rows)
+
+
+def _heading(rows: Sequence[_Row]) -> str:
+    aten = any(row.op.op.startswith("aten::") for row in rows)
+    return "operator, aten:: not written" if aten else "operator"
 
 
 def _optional(rows: Sequence[_Row], time: Scale) -> list[Field]:

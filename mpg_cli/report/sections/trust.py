@@ -80,12 +80,12 @@ def _models(report: Report) -> str:
     covered, linked = report.quality.shape_coverage, report.quality.linked_coverage
     if covered is None:
         reasons = report.goodput.reasons
-        return f"{NONE} {cut(reasons.get('pg') or 'operand shapes were not looked at', 200)}"
+        return f"{NONE} {cut(reasons.get('pg') or 'FLOPs are known of the whole, not by operator', 200)}"
     counted = sum(op.share for op in report.ops if op.flops_source == "measured")
     if counted:
         return f"FLOPs are known for {percent(covered)} of computing time, for {percent(counted)} by Nsight Compute"
     text = f"FLOP models cover {percent(covered)} of computing time"
-    if linked is None:
+    if linked is None or report.xla is not None:
         return text
     if covered - linked < 0.0005:
         return f"{text}, all by a launch in the file"

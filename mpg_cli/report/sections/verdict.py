@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Facts, Section
 from mpg_cli.report.sections.account import account, amounts
+from mpg_cli.report.sections.dashboard import dashboard_of
 from mpg_cli.report.sections.operators import operator, recoverable
 from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import decimal, duration, percent, ratio, scale
@@ -65,7 +66,8 @@ def _utilisation(goodput: Goodput, books: Account) -> Iterator[tuple[str, str]]:
         values = {name: f"{100 * found.value:.2f} %" for name, found in known.items()}
     first, *rest = (f"{name} {value}" for name, value in values.items())
     what = " / ".join(meaning[name][0] for name in known)
-    yield first, " — ".join([*rest, f"{what} over the window"])
+    step = "" if goodput.mfu_step is None else f"; MFU {percent(goodput.mfu_step)} in a step of median length"
+    yield first, " — ".join([*rest, f"{what} over the window{step}"])
 
 
 def _unknown(goodput: Goodput) -> Iterator[tuple[str, str]]:
@@ -126,7 +128,8 @@ def _dashboard(report: Report) -> tuple[str, str]:
     if seen is None or percent(seen.gpu_util) == NONE:
         return "device busy", _busy(report)
     waiting = f"; for {percent(seen.waiting)} of the window only collectives ran" if seen.waiting > 0 else ""
-    return "dashboard", f"nvidia-smi would show {percent(seen.gpu_util)} GPU-Util{waiting}"
+    label, who = dashboard_of(report)
+    return "dashboard", f"{who} would show {percent(seen.gpu_util)} {label}{waiting}"
 
 
 def _busy(report: Report) -> str:

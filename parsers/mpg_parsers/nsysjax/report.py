@@ -26,7 +26,7 @@ from mpg_parsers.tables import (
 )
 from mpg_parsers.xla import steps
 from mpg_parsers.xla.catalogue import Catalogue
-from mpg_parsers.xla.operations import NUMBER, work
+from mpg_parsers.xla.operations import base_name, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +199,7 @@ def _work(catalogue: Catalogue, hlo: int | None, op: str | None) -> tuple[str, s
     """kind and collective of an operation. What is in no thunk is a kernel that XLA ran on its own account."""
     if hlo is None or op is None:
         return "kernel", None
-    base = NUMBER.sub("", op)
+    base = base_name(op)
     if base == GRAPH:
         return "graph", None
     if base == COPY:

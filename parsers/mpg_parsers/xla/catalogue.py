@@ -15,7 +15,7 @@ import polars as pl
 
 from mpg_parsers.tables import HLO_OPS
 from mpg_parsers.xla.breakdown import device_memory_bytes
-from mpg_parsers.xla.operations import opcode, short_name, work
+from mpg_parsers.xla.operations import Groups, groups, opcode, short_name, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +32,8 @@ MARKERS = re.compile(
 SHAPE = re.compile(r"= \(?(?P<shape>(?P<dtype>[a-z]+\d*\w*)\[[\d,<=]*\])")
 REMATERIALISED = re.compile(r"^%?[\w.\-]*\.remat|rematted_computation|/remat\b|^remat\b")
 LONGEST = 300
+WORK = {"kind": pl.String, "collective": pl.String, "group": pl.String, "group_size": pl.Int64}
+ALL_DEVICES = "all devices"
 KERNEL_KEYS = {"program_id": pl.Int64, "hlo_module": pl.String, "hlo_op": pl.String}
 
 
@@ -51,30 +53,34 @@ class Catalogue:
         self._programs, self._clean = programs, clean
         self._numbers: dict[_Key, int] = {}
         self._rows: list[dict[str, Any]] = []
+        self._groups: dict[int, Groups] = {}
 
     def of_plane(self, plane: Plane, keys: pl.Series) -> pl.DataFrame:
-        """metadata, hlo, name, kind and collective of the operations of a TPU's plane with these keys."""
+        """metadata, hlo, name and WORK of the operations of a TPU's plane with these keys."""
         rows = []
         for key in keys:
             hlo = self._of_metadata(plane.metadata.get(key))
-            row = self._rows[hlo]
-            what = work(row["category"], row["name"])
-            rows.append((key, hlo, row["name"], what.kind, what.collective))
-        schema = {
-            "metadata": pl.Int64,
-            "hlo": pl.Int64,
-            "name": pl.String,
-            "kind": pl.String,
-            "collective": pl.String,
-        }
+            rows.append((key, hlo, self._rows[hlo]["name"], *self._work(hlo)))
+        schema = {"metadata": pl.Int64, "hlo": pl.Int64, "name": pl.String, **WORK}
         return pl.DataFrame(rows, schema, orient="row")
 
     def of_kernels(self, kernels: pl.DataFrame) -> pl.DataFrame:
-        """program_id, hlo_module, hlo_op, hlo of the distinct operations that kernels of a GPU belong to."""
+        """KERNEL_KEYS, hlo and WORK but kind of the distinct operations that kernels of a GPU belong to."""
         known = kernels.select(pl.col(name).cast(kind) for name, kind in KERNEL_KEYS.items())
         distinct = known.filter(pl.col("hlo_op").is_not_null()).unique(maintain_order=True)
         numbers = [self._of_kernel(*row) for row in distinct.iter_rows()]
-        return distinct.with_columns(pl.Series("hlo", numbers, pl.Int64))
+        rows = [(hlo, *self._work(hlo)) for hlo in numbers]
+        found = pl.DataFrame(rows, {"hlo": pl.Int64, **WORK}, orient="row")
+        return distinct.hstack(found.drop("kind"))
+
+    def _work(self, hlo: int) -> tuple[str, str | None, str | None, int | None]:
+        """Values of WORK; a group only where all devices are in one: which device a number means is not told."""
+        row = self._rows[hlo]
+        what = work(row["category"], row["name"])
+        told = self._groups.get(hlo) if what.collective else None
+        whole = told is not None and told.count == 1
+        size = told.size if told else None
+        return what.kind, what.collective, ALL_DEVICES if whole else None, size
 
     def table(self) -> pl.DataFrame:
         """All rows of hlo_ops so far."""
@@ -105,7 +111,11 @@ class Catalogue:
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self._rows)
-            self._rows.append(self._row(found, key, expression, stats, module))
+            row = self._row(found, key, expression, stats, module)
+            count = row.pop("groups", None)
+            if told := groups(expression) or (Groups(count) if count else None):
+                self._groups[found] = told
+            self._rows.append(row)
         return found
 
     def _row(
@@ -174,6 +184,6 @@ def _flops(category: str, expression: str, stats: Mapping[str, Value]) -> tuple[
     figure = _whole(stats.get(source)) if source else None
     if CUSTOM_CALL.search(category) and not figure:
         return (0, "hlo") if MARKERS.search(expression) else (None, None)
-    if source is None:
-        return None, None
+    if source is None or (figure and "hlo_category" not in stats and category == "fusion"):
+        return None, None  # of a fusion whose category is not stated nobody knows what the FLOPs are of
     return (figure if MATRIX.search(category) or CUSTOM_CALL.search(category) else 0), source

@@ -37,7 +37,8 @@ class Clock:
 def compare(events: pl.DataFrame, timestamp_ns: int, runs: pl.DataFrame) -> Clock | None:
     """The clock of a core by its operations; None where they have no times of their own.
 
-    events: offset_ps (from timestamp_ns), STATS; runs: start_ns, end_ns, by start, as converted.
+    events: offset_ps (from timestamp_ns), STATS; runs: start_ns, end_ns, by start, as converted, and STATS, with which
+    some versions give them too.
     """
     told = (
         events.filter(TOLD).select("offset_ps", found=col.offset_ps - col.device_offset_ps).sort("offset_ps")
@@ -45,7 +46,12 @@ def compare(events: pl.DataFrame, timestamp_ns: int, runs: pl.DataFrame) -> Cloc
     if told.is_empty():
         return None
     ends = ((col(end) - timestamp_ns) * PS for end in ("start_ns", "end_ns"))
-    spans = runs.select(*ends).with_row_index("at_run").cast({"at_run": pl.Int64}).sort("start_ns")
+    spans = (
+        runs.select(*ends, own="device_offset_ps")
+        .with_row_index("at_run")
+        .cast({"at_run": pl.Int64})
+        .sort("start_ns")
+    )
     met = spans.join_asof(
         told,
         left_on="start_ns",
@@ -56,7 +62,7 @@ def compare(events: pl.DataFrame, timestamp_ns: int, runs: pl.DataFrame) -> Cloc
     )
     first = met.filter(col.offset_ps < col.end_ns)
     shift = (first if first.height else told)["found"].quantile(SOUND, "nearest")
-    begins = first.select("at_run", begins=col.start_ns - col.found)
+    begins = first.select("at_run", begins=pl.coalesce("own", col.start_ns - col.found))
     return Clock(int(shift or 0), begins.sort("begins"))
 
 
@@ -73,7 +79,8 @@ def aligned(events: pl.DataFrame, clock: Clock) -> pl.DataFrame:
 
 
 def corrected(runs: pl.DataFrame, timestamp_ns: int, clock: Clock, operations: pl.DataFrame) -> pl.DataFrame:
-    """`runs`, those with operations from where they began by the core's clock to the end of their last operation.
+    """`runs`, those with operations from where they began by the core's clock to their end by it, or, where that is not
+    given, to the end of their last operation.
 
     operations: at_run, start_ns, dur_ns, placed.
     """
@@ -81,10 +88,10 @@ def corrected(runs: pl.DataFrame, timestamp_ns: int, clock: Clock, operations: p
     begun = (col.begins + clock.shift_ps).floordiv(PS) + timestamp_ns
     known = clock.begins.select("at_run", begun_ns=begun).join(last, on="at_run")
     numbered = runs.with_row_index("at_run").cast({"at_run": pl.Int64})
+    own = (col.device_offset_ps + col.device_duration_ps + clock.shift_ps).floordiv(PS) + timestamp_ns
+    end = pl.when(col.last_ns.is_not_null()).then(pl.coalesce(own, "last_ns")).otherwise("end_ns")
     met = numbered.join(known, on="at_run", how="left", maintain_order="left")
-    placed = met.with_columns(
-        start_ns=pl.coalesce("begun_ns", "start_ns"), end_ns=pl.coalesce("last_ns", "end_ns")
-    )
+    placed = met.with_columns(start_ns=pl.coalesce("begun_ns", "start_ns"), end_ns=end)
     return placed.select(runs.columns)
 
 

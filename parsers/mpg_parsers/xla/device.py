@@ -25,14 +25,21 @@ if TYPE_CHECKING:
 
 COPY = re.compile(r"^(Memcpy|Copy(Host|Device|Peer|Unknown)|hipMemcpy|cudaMemcpy)")
 SET = re.compile(r"^(Memset|hipMemset|cudaMemset|FillBuffer)")
+WAIT = re.compile(r"(?i)\bwait|barrier")
+ENDS = r"-(start|update|done)(\.|$)"
+OCCUPANCY = r"\bocc_pct:(100(?:\.0+)?|\d{1,2}(?:\.\d+)?)(?: |$)"
+LONGEST_WAIT = 120
+LONGEST_KERNEL = 10_000  # templates of C++ have names of some thousands
+LONGEST_MODULE = 300
 MODULE = re.compile(r"^(?P<name>.*?)\((?P<id>-?\d{1,20})\)$")
-RUN_STATS = ("run_id", "_ct", "_c", "device_duration_ps")
+COLLECTIVE = ("collective", "group", "group_size")
+RUN_STATS = ("run_id", "_ct", "_c", *clock.STATS)
 STREAM_STATS = (
     "correlation_id", "hlo_op", "hlo_module", "program_id", "kernel_details", "memcpy_details", "memset_details",
 )  # fmt: skip
 RUNS = pl.Schema({
     "device": pl.Int64, "program_id": pl.String, "name": pl.String, "run": pl.Int64, "start_ns": pl.Int64,
-    "end_ns": pl.Int64, "context": pl.Int64,
+    "end_ns": pl.Int64, "context": pl.Int64, **dict.fromkeys(clock.STATS, pl.Int64),
 })  # fmt: skip
 
 
@@ -43,7 +50,9 @@ def runs(device: Device) -> pl.DataFrame:
 
 
 def _runs_of(plane: Plane, line: Line, number: int) -> pl.DataFrame:
-    timed = placed(line.events(RUN_STATS), line)
+    events = line.events(RUN_STATS)
+    own = pl.struct(clock.STATS).alias("own")  # kept from being taken for the duration here
+    timed = placed(events.select(pl.exclude(clock.STATS), own), line).unnest("own")
     keys = timed["metadata"].unique()
     parts = [_module(plane.metadata[key].name if key in plane.metadata else "") for key in keys]
     names = pl.DataFrame(
@@ -52,7 +61,7 @@ def _runs_of(plane: Plane, line: Line, number: int) -> pl.DataFrame:
     )
     named = timed.join(names, on="metadata")
     return named.select(
-        pl.lit(number, pl.Int64).alias("device"), "program_id", "name", "start_ns", run="run_id",
+        pl.lit(number, pl.Int64).alias("device"), "program_id", "name", "start_ns", *clock.STATS, run="run_id",
         end_ns=col.start_ns + col.dur_ns, context="_c",
     ).select(RUNS.names()).cast(RUNS)  # fmt: skip
 
@@ -60,15 +69,18 @@ def _runs_of(plane: Plane, line: Line, number: int) -> pl.DataFrame:
 def _module(text: str) -> tuple[str, str | None]:
     """Name and program of a module's run: jit_f(123) is jit_f of program 123."""
     match = MODULE.match(text)
-    return (match["name"], match["id"]) if match else (text, None)
+    return (match["name"][:LONGEST_MODULE], match["id"]) if match else (text[:LONGEST_MODULE], None)
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a device did. runs: of programs, by time, with `context`; activity: frames of device_ops, one per line."""
+    """What a device did. runs: of programs, by time (RUNS); activity: frames of device_ops, one per line; core: its
+    clock, if it has one of its own.
+    """
 
     runs: pl.DataFrame
     activity: list[pl.DataFrame]
+    core: clock.Clock | None = None
 
 
 def recorded(device: Device, catalogue: Catalogue) -> Recorded:
@@ -87,7 +99,8 @@ def recorded(device: Device, catalogue: Catalogue) -> Recorded:
     together = pl.concat([part.select("name", "start_ns", "dur_ns") for part in begun]) if begun else None
     for plane, line in device.lines(*ASYNC_OPS):
         rows.append(_asynchronous(plane, line, together, catalogue))
-    return Recorded(placed_runs, [_numbered(_in_runs(part, placed_runs), device) for part in rows])
+    core = next((each.core for each in lines if each.core is not None), None)
+    return Recorded(placed_runs, [_numbered(_in_runs(part, placed_runs), device) for part in rows], core)
 
 
 def _numbered(rows: pl.DataFrame, device: Device) -> pl.DataFrame:
@@ -98,6 +111,7 @@ def _numbered(rows: pl.DataFrame, device: Device) -> pl.DataFrame:
 class _Operations:
     rows: pl.DataFrame
     runs: pl.DataFrame | None
+    core: clock.Clock | None
 
 
 def _operations(plane: Plane, line: Line, converted: pl.DataFrame, catalogue: Catalogue) -> _Operations:
@@ -111,7 +125,7 @@ def _operations(plane: Plane, line: Line, converted: pl.DataFrame, catalogue: Ca
         timed = placed(clock.aligned(events, core), line)
         placed_runs = clock.corrected(converted, line.timestamp_ns, core, timed)
         timed = timed.drop("at_run")
-    return _Operations(_known(alone(timed), plane, line, catalogue, beside=False), placed_runs)
+    return _Operations(_known(alone(timed), plane, line, catalogue, beside=False), placed_runs, core)
 
 
 def _asynchronous(
@@ -126,8 +140,13 @@ def _known(
     timed: pl.DataFrame, plane: Plane, line: Line, catalogue: Catalogue, *, beside: bool
 ) -> pl.DataFrame:
     """`timed` with what the catalogue knows of the operations."""
-    about = catalogue.of_plane(plane, timed["metadata"].unique())
+    about = catalogue.of_plane(plane, timed["metadata"].unique(maintain_order=True))
     known = timed.join(about, on="metadata", maintain_order="left")
+    if (
+        not beside
+    ):  # of a transfer that runs beside the operations its two ends are no collectives of their own
+        ends = col.name.str.contains(ENDS)
+        known = known.with_columns(group=pl.when(~ends).then("group"))
     return known.with_columns(asynchronous=pl.lit(beside), stream=pl.lit(line.id, pl.Int64))
 
 
@@ -144,20 +163,22 @@ def _stream(plane: Plane, line: Line, catalogue: Catalogue) -> pl.DataFrame:
     """What ran on one stream of a GPU."""
     timed = placed(line.events(STREAM_STATS), line)
     keys = timed["metadata"].unique()
-    names = [plane.metadata[key].name if key in plane.metadata else "" for key in keys]
+    names = [plane.metadata[key].name[:LONGEST_KERNEL] if key in plane.metadata else "" for key in keys]
     kinds = ["memcpy" if COPY.match(name) else "memset" if SET.match(name) else "kernel" for name in names]
     known = timed.join(pl.DataFrame({"metadata": keys, "name": names, "kind": kinds}), on="metadata")
     joined = known.join(
         catalogue.of_kernels(known.select("program_id", "hlo_module", "hlo_op")),
         on=["program_id", "hlo_module", "hlo_op"], how="left", nulls_equal=True, maintain_order="left",
     )  # fmt: skip
+    runs = col.kind == "kernel"
+    joined = joined.with_columns(pl.when(runs).then(name).alias(name) for name in COLLECTIVE)
     moved = pl.coalesce("memcpy_details", "memset_details")
     return joined.with_columns(
         correlation=col.correlation_id,
         grid=_sides("grid"),
         block=_sides("block"),
-        occupancy=_detail(r"\bocc_pct:(\d{1,3}(?:\.\d+)?)").cast(pl.Float64).replace(0.0, None),
-        bytes=pl.when(col.kind != "kernel").then(moved.str.extract(r"\bsize:(\d{1,18})").cast(pl.Int64)),
+        occupancy=_detail(OCCUPANCY).cast(pl.Float64).replace(0.0, None),
+        bytes=pl.when(col.kind != "kernel").then(moved.str.extract(r"\bsize:(\d{1,18})\b").cast(pl.Int64)),
     )
 
 
@@ -167,13 +188,13 @@ def _detail(pattern: str) -> pl.Expr:
 
 def _sides(what: str) -> pl.Expr:
     """`grid:4,1,1` as a JSON list."""
-    sides = _detail(rf"\b{what}:(\d+,\d+,\d+)")
+    sides = _detail(rf"\b{what}:(\d{{1,10}},\d{{1,10}},\d{{1,10}})\b")
     return pl.format("[{}]", sides.str.replace_all(",", ", "))
 
 
-def waits(device: Device) -> pl.DataFrame:
+def waits(device: Device, core: clock.Clock | None) -> pl.DataFrame:
     """What a TPU says that it waits for, as rows of host_events: thread is the device."""
-    parts = [_waits_of(plane, line) for plane, line in device.lines(TRACE_ME)]
+    parts = [_waits_of(plane, line, core) for plane, line in device.lines(TRACE_ME)]
     rows = (
         pl.concat(parts)
         if parts
@@ -182,12 +203,15 @@ def waits(device: Device) -> pl.DataFrame:
     return rows.with_columns(kind=pl.lit("device_wait"), thread=pl.lit(device.number, pl.Int64))
 
 
-def _waits_of(plane: Plane, line: Line) -> pl.DataFrame:
-    timed = placed(line.events(("device_duration_ps",)), line).filter(col.dur_ns > 0)
-    names = {key: about.name for key, about in plane.metadata.items()}
-    keys = [key for key in timed["metadata"].unique() if re.search(r"(?i)\bwait|barrier", names.get(key, ""))]
+def _waits_of(plane: Plane, line: Line, core: clock.Clock | None) -> pl.DataFrame:
+    events = line.events(clock.STATS)
+    own = events.drop(clock.STATS) if core is None else clock.aligned(events, core)
+    timed = placed(own, line).filter(col.dur_ns > 0)
+    used = {key: plane.metadata.get(key) for key in timed["metadata"].unique()}
+    names = {key: about.name[:LONGEST_WAIT] for key, about in used.items() if about}
+    keys = [key for key, name in names.items() if WAIT.search(name)]
     texts = pl.DataFrame(
-        {"metadata": keys, "name": [names[key][:120] for key in keys]},
+        {"metadata": keys, "name": [names[key] for key in keys]},
         {"metadata": pl.Int64, "name": pl.String},
     )
     return timed.join(texts, on="metadata").select("start_ns", "dur_ns", "name")

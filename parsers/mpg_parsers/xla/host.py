@@ -1,6 +1,7 @@
 """Host threads of a profile as host events: what can explain that a device waited.
 
-Events that take no time, and the bookkeeping of thread pools and allocators, explain nothing and are left out.
+Events that take no time, and the bookkeeping of thread pools and allocators, explain nothing and are left out; so are
+short Python frames while all devices were at work, which are most of what a Python tracer records.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from mpg_parsers.xla import busy
 from mpg_parsers.xla.timeline import placed
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ STATS = ("correlation_id", "_pt", "_p", "_ct", "_c", "step_num", "hlo_op")
 # the consumer context of a program's run on a TPU: what its module carries in _ct, and the call that enqueued it in _pt
 # (tsl/profiler/lib/connected_traceme.h, ContextType::kTpuLaunch)
 TPU_LAUNCH = 12
+LONG_NS = 1_000_000  # frames that last as long stay in any case: they say where the program was
 CHAIN = 4  # hand-overs from the thread that asks for a run to the one that enqueues it
 API = re.compile(r"^(cu[A-Z]|cuda[A-Z]|hip[A-Z]|hsa_|nccl[A-Z])")
 # the host waits for a device here (JAX, PjRt)
@@ -31,6 +34,7 @@ WAITS = re.compile(
 )
 NOISE = re.compile(r"^(ThreadpoolListener::|Memory(Allocation|Deallocation)|RecordUsage)")
 PYTHON = re.compile(r"^\$(?P<file>.+?):(?P<line>\d+) (?P<function>.+)$")
+LONGEST_NAME = 2_000
 THREAD_OF_CALLS = re.compile(r"^Host Threads/")
 
 
@@ -49,9 +53,12 @@ def kind_of(name: str) -> str:
     return "runtime" if API.match(name) or WAITS.search(name) else "op"
 
 
-def events(planes: Iterable[Plane], clean: Callable[[str], str]) -> pl.DataFrame:
-    """Columns of host_events, with STATS but hlo_op, of all threads of the host's planes, by thread and time."""
-    parts = [_of_line(plane, line, clean) for plane in planes for line in plane.lines if line.count]
+def events(planes: Iterable[Plane], clean: Callable[[str], str], at_work: pl.DataFrame) -> pl.DataFrame:
+    """Columns of host_events, with STATS but hlo_op, of all threads of the host's planes, by thread and time.
+
+    at_work: start_ns, end_ns of the time in which all devices were busy.
+    """
+    parts = [_of_line(plane, line, clean, at_work) for plane in planes for line in plane.lines if line.count]
     if not parts:
         return pl.DataFrame(schema=SCHEMA)
     found = pl.concat(parts)
@@ -65,10 +72,15 @@ SCHEMA = pl.Schema({
 })  # fmt: skip
 
 
-def _of_line(plane: Plane, line: Line, clean: Callable[[str], str]) -> pl.DataFrame:
+def _of_line(plane: Plane, line: Line, clean: Callable[[str], str], at_work: pl.DataFrame) -> pl.DataFrame:
     """The events of one thread that last."""
     timed = placed(line.events(STATS), line).filter(col.dur_ns > 0)
-    known = timed.join(_names(plane.metadata, timed["metadata"].unique(), clean), on="metadata")
+    names = _names(plane.metadata, timed["metadata"].unique(), clean)
+    frames = names.filter(col.kind == "python")["metadata"]
+    short = col.metadata.is_in(frames.implode()) & (col.dur_ns < LONG_NS)
+    if frames.len() and at_work.height:
+        timed = timed.filter(~(short & busy.inside(timed, at_work)))
+    known = timed.join(names, on="metadata")
     calls = col.correlation_id.is_not_null() | (col._pt == TPU_LAUNCH).fill_null(value=False)
     kind = pl.when(col.step_num.is_not_null()).then(pl.lit("annotation")).when(calls).then(pl.lit("runtime"))
     name = pl.when(col.step_num.is_not_null()).then(pl.format("{} {}", "name", "step_num")).otherwise("name")
@@ -84,7 +96,7 @@ def _names(metadata: Mapping[int, Metadata], used: pl.Series, clean: Callable[[s
     rows = []
     for key in used:
         about = metadata.get(key)
-        name = (about.name or about.display_name) if about else ""
+        name = (about.name or about.display_name)[:LONGEST_NAME] if about else ""
         if name and not NOISE.match(name):
             kind = kind_of(name)
             rows.append((key, clean(frame_name(name) if kind == "python" else name), kind))

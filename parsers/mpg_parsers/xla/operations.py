@@ -25,6 +25,32 @@ SUFFIX = re.compile(r"(\.\d+|[.\-](clone|cloned|remat|sunk)\d*)+$")
 LONGEST_NAME = 200
 
 
+# {{0,1},{2,3}}, or [2,2]<=[4]: their number and size, and how devices are counted; {} is all of them
+GROUPS = re.compile(
+    r"replica_groups=(?:\[(?P<count>\d{1,9}),(?P<size>\d{1,9})\]|\{(?P<list>[\d,{} ]{0,100000})\})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """In how many groups the devices take part in a collective, and of how many each; None: not told."""
+
+    count: int
+    size: int | None = None
+
+
+def groups(expression: str) -> Groups | None:
+    """The groups of a collective by its text; None where that does not say."""
+    match = GROUPS.search(expression)
+    if match is None:
+        return None
+    if match["count"]:
+        return Groups(int(match["count"]), int(match["size"]))
+    listed = re.findall(r"\{([\d, ]*)\}", match["list"])
+    sizes = {len(one.split(",")) for one in listed}
+    return Groups(len(listed) or 1, sizes.pop() if len(sizes) == 1 else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """kind: as in device_ops; collective: its name, or None."""
@@ -35,16 +61,16 @@ class Work:
 
 def work(category: str, name: str) -> Work:
     """What an operation does. The category decides; of asynchronous wrappers, whose category says nothing, the name."""
-    what = _base(name) if not category or ASYNC.match(category) else category
+    what = base_name(name) if not category or ASYNC.match(category) else category
     if INFEED.search(what):
         return Work("infeed")
     if HOST_TRANSFER.search(what) or COPY.match(what):
         return Work("memcpy")
-    match = COLLECTIVE.match(what) or (COLLECTIVE.match(_base(name)) if "fusion" in what else None)
+    match = COLLECTIVE.match(what) or (COLLECTIVE.match(base_name(name)) if "fusion" in what else None)
     return Work("kernel", SAME.get(match["what"], match["what"])) if match else Work("kernel")
 
 
-def _base(name: str) -> str:
+def base_name(name: str) -> str:
     """The name without what was appended: all-reduce-start.12.clone is all-reduce-start."""
     return SUFFIX.sub("", name)
 
@@ -60,5 +86,5 @@ def short_name(name: str, display_name: str) -> str:
 
 def opcode(name: str) -> str:
     """The category of an operation of which only the name is known: its opcode, as far as XLA names it after that."""
-    base = _base(name)
+    base = base_name(name)
     return "fusion" if base.endswith("fusion") else base

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEVICE = re.compile(r"(?:.*/)?device:(?P<kind>TPU|GPU):(?P<number>\d{1,9})(?P<part> SparseCore \d+)?\b")
 HOST = re.compile(r"(?:.*/)?host:(?!metadata|python-tracer-meta)")
 METADATA = "/host:metadata"
-STREAM = re.compile(r"Stream #(\d{1,18})")
+STREAM = re.compile(r"Stream #(\d{1,18})\b")
 # lines of a TPU on which operations run; what is on the asynchronous ones overlaps the others
 OPS = ("XLA Ops", "Sparse Core Ops", "SC Ops")
 ASYNC_OPS = ("Async XLA Ops", "Async Ops")

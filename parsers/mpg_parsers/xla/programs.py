@@ -111,4 +111,5 @@ def _columns(each: Operation) -> dict[str, Any]:
         "flops_source": None if known is None else source,
         "opaque": _is_opaque(each),
         "recompute": each.rematerialised,
+        "groups": each.groups or 1,  # no column: of a collective, in how many groups the devices take part
     }

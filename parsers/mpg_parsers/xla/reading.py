@@ -12,6 +12,7 @@ from mpg_parsers.kineto.metadata import node
 from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.kineto.rows import extent
 from mpg_parsers.tables import DEVICE_OPS, DEVICES, HOST_EVENTS, PROGRAM_RUNS, PROGRAMS, SOURCES, STEPS
+from mpg_parsers.xla import busy
 from mpg_parsers.xla import device as work
 from mpg_parsers.xla import host as threads
 from mpg_parsers.xla import steps as stepping
@@ -43,20 +44,22 @@ def batches(
     catalogue = Catalogue(programs, clean)
     span: tuple[int, int] | None = None
     events = sum(line.count for plane in space.planes for line in plane.lines)
-    ran, used = [], set()
+    ran, used, at_work = [], set(), []
     for each in found:
         did = work.recorded(each, catalogue)
         ran.append(did.runs)
+        if any(rows.height for rows in did.activity):
+            at_work.append(busy.union(did.activity))
         for rows in did.activity:
             if rows.height:
                 used.add(each.number)
                 span = _widened(rows, span)
                 yield "device_ops", DEVICE_OPS.conform(rows)
-        if (waits := work.waits(each)).height:
+        if (waits := work.waits(each, did.core)).height:
             yield "host_events", HOST_EVENTS.conform(waits)
     if not used:
         raise _silent(space, path)
-    host = threads.events(hosts(space), clean)
+    host = threads.events(hosts(space), clean, busy.everywhere(at_work))
     span = _widened(host, span)
     yield "host_events", HOST_EVENTS.conform(host)
     runs = pl.concat(ran)

@@ -151,3 +151,37 @@ def test_a_bad_user_rule_is_named(change: dict[str, object], words: list[str]) -
     with pytest.raises(UsageError) as caught:
         NameRules.load([entry])
     assert [word for word in words if word not in caught.value.message] == []
+
+
+def with_category(*rows: tuple[str, str, str | None, str | None]) -> pl.DataFrame:
+    """kind, name, collective and category of the XLA operation."""
+    columns = ("kind", "name", "collective", "category")
+    made = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+    return made.with_columns(linked_op=pl.lit(None, pl.String))
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (("infeed", "infeed.1", None, "infeed"), ("input", "infeed", "infeed record")),
+        (("infeed", NCCL, "allreduce", None), ("input", "infeed", "infeed record")),
+        (("kernel", "fusion.1", None, "loop fusion"), ("compute", "loop fusion", "category of the XLA operation")),
+        (("kernel", "fusion.1", None, None), ("compute", "unknown", "no rule")),
+        (("kernel", "sgemm_128x64", None, "custom-call"), ("compute", "gemm", "gemm")),
+        (("kernel", "all-reduce.1", "all-reduce", "all-reduce"), ("comm", "collective", "collective arguments")),
+        (("memcpy", "copy-done.1", None, "copy-done"), ("memory", "copy", "copy or set record")),
+    ],
+)  # fmt: skip
+def test_operations_of_xla(
+    row: tuple[str, str, str | None, str | None], expected: tuple[str, str, str]
+) -> None:
+    assert RULES.classify(with_category(row)).select("activity", "family", "rule").row(0) == expected
+
+
+def test_one_name_in_several_categories() -> None:
+    """As of the same number in two programs."""
+    rows = [
+        ("kernel", "fusion.1", None, what) for what in ("loop fusion", None, "input fusion", "loop fusion")
+    ]
+    out = RULES.classify(with_category(*rows))
+    assert out["family"].to_list() == ["loop fusion", "unknown", "input fusion", "loop fusion"]

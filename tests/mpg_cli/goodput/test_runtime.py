@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from mpg_cli.analysis import AnalysisOptions, analyze
 from mpg_cli.goodput import activity, runtime
 from mpg_cli.goodput.names import NameRules
 from mpg_cli.goodput.windows import find_steps, find_windows
@@ -131,3 +132,48 @@ def test_steps_in_which_no_device_works() -> None:
     loaded = load(made)
     found = runtime.idle_steps(loaded, runtime.busy_intervals(loaded.ops), find_steps(made, None))
     assert found.select("source", "total", "idle").rows() == [(0, 5, 3), (1, 1, 0)]
+
+
+def infeed(start: int, dur: int, **more: Any) -> Any:
+    return op(start, dur, "infeed.1", kind="infeed", **more)
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        pytest.param([infeed(5, 10)], (10, 10, 0, 0, 0, 0, 10, 0, 0, 10), id="alone"),
+        pytest.param([infeed(0, 10), op(4, 10)], (14, 14, 0, 10, 0, 0, 10, 0, 0, 4), id="computing beside it"),
+        pytest.param(
+            [infeed(0, 10), comm(8, 4), copy(1, 2)], (12, 12, 0, 0, 4, 2, 10, 4, 2, 6), id="all else goes first"
+        ),
+        pytest.param([infeed(0, 10), graph(5, 10)], (15, 15, 0, 0, 0, 0, 15, 0, 0, 15), id="both kinds of other"),
+    ],
+)  # fmt: skip
+def test_infeed_counts_as_other(ops: list[Any], expected: tuple[int, ...]) -> None:
+    assert device(*ops) == expected
+
+
+def test_waiting_for_infeed_is_input_in_the_ledger() -> None:
+    """Of 40 ns: computing 10 to 20, infeed from 0 to 15, a graph from 14 to 30."""
+    ops = [infeed(0, 15), op(10, 10), graph(14, 16)]
+    report = analyze(dataset(source(ops, steps=[step(1, 0, 40)])), AnalysisOptions(by=("kernel",)))
+    amounts = {row.cause: row.chip_ns for row in report.ledger}
+    assert {name: amounts.pop(name) for name in ("productive", "input", "unclassified_busy")} == {
+        "productive": 10, "input": 10, "unclassified_busy": 10,
+    }  # fmt: skip
+    assert sum(amounts.values()) == 10
+    assert report.totals.capacity_ns == 40
+    (row,) = report.devices
+    assert (row.exposed_other_ns, row.busy_ns, row.kernel_count) == (20, 30, 1)
+    by_name = {row.key: (row.other_ns, row.incl_ns) for row in report.breakdown}
+    assert by_name == {"sgemm_128x64": (0, 10), "infeed.1": (15, 15), "graph": (16, 16)}
+
+
+def test_an_interrupted_operation_is_one_kernel() -> None:
+    """A loop with its passes inside, and another that ran whole."""
+    loop = [op(at, 5, "while.1", hlo=1, part=part) for part, at in enumerate((0, 20, 40))]
+    ops = [*loop, op(5, 15, hlo=0), op(25, 15, hlo=0), op(50, 5, "while.1", hlo=1)]
+    made = source(ops) | {"hlo_ops": [{"hlo": n, "name": "x", "category": "while"} for n in (0, 1)]}
+    loaded = load(dataset(made))
+    figures = runtime.device_figures(loaded.ops, runtime.busy_intervals(loaded.ops))
+    assert figures.select("kernel_count", "memcpy_count", "busy_ns", "compute_ns").rows() == [(4, 0, 50, 50)]

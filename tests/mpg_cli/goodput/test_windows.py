@@ -47,6 +47,25 @@ def test_the_window(file: Any, choice: str, expected: Any) -> None:
     assert windows(file, choice=choice) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (-5, 200, (-5, 200, "profile")), (30, 70, (30, 70, "profile")), (None, 200, (0, 100, "all events")),
+        (-5, None, (0, 100, "all events")), (70, 30, (0, 100, "all events")), (30, 30, (0, 100, "all events")),
+    ],
+)  # fmt: skip
+def test_all_is_the_whole_profile_where_the_file_states_it(
+    start: int | None, end: int | None, expected: tuple[int, int, str]
+) -> None:
+    profiled = source(
+        BUSY, steps=[step(1, 10, 40)], events=EVENTS, profile_start_ns=start, profile_end_ns=end
+    )
+    assert windows(profiled, choice="all") == [(0, *expected, 1)]
+    assert windows(profiled, STEPLESS, choice="all")[1] == (1, 0, 100, "all events", 0)
+    assert windows(profiled) == [(0, 10, 40, "steps", 1)]
+    assert windows(profiled, choice="device") == [(0, 20, 80, "device activity", 1)]
+
+
 def test_each_file_has_its_own_and_one_without_device_activity_none() -> None:
     silent = source(steps=[step(1, 0, 10)], events=EVENTS)
     assert windows(STEPLESS, silent, STEPPED) == [(0, 20, 80, "device activity", 0), (2, 10, 70, "steps", 2)]
@@ -108,6 +127,7 @@ def said(pattern: str | None, *files: Any) -> list[tuple[str, int, str]]:
 FORWARD = [host(10, 40, "forward"), host(50, 35, "forward")]
 NSIGHT, ROCPROF = {"format": "nsight-systems", "path": "a.sqlite"}, {"format": "rocprofv3", "path": "b.json"}
 END = ": the window is the hull of the device activity"
+NO_REPEAT = "no program is seen to run twice and take most of the time"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +135,16 @@ END = ": the window is the hull of the device activity"
     [
         (source(BUSY), None, f"no ProfilerStep ranges{END}"),
         (source(BUSY), "x", f"no host range matches 'x'{END}"),
+        (
+            source(BUSY, format="xla"),
+            None,
+            f"no step was marked (jax.profiler.StepTraceAnnotation does that), and {NO_REPEAT}{END}",
+        ),
+        (
+            source(BUSY, format="nsys-jax"),
+            None,
+            f"{NO_REPEAT}{END}",
+        ),
         (
             source(BUSY, events=FORWARD[:1], **NSIGHT),
             None,

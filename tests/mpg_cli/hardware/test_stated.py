@@ -9,7 +9,8 @@ import pytest
 
 from mpg_cli import hardware
 from mpg_cli.hardware import Stated
-from mpg_cli.hardware.stated import LANES
+from mpg_cli.hardware.chip import Peak
+from mpg_cli.hardware.stated import LANES, TPU_VENDOR
 
 RTX_3080 = Stated("NVIDIA GeForce RTX 3080", "8.6", 68, 1_710_000_000, 760_080_000_000)
 
@@ -111,3 +112,58 @@ def test_every_capability_of_an_nvidia_chip_with_units_is_known_or_too_new() -> 
 )  # fmt: skip
 def test_a_part_of_a_chip_is_told(name: str, units: int, part: bool) -> None:
     assert hardware.lookup(name, sm_count=units).part is part
+
+
+# ------------------------------------------------------------------------------- devices that state their peak
+
+# 918 TFLOP/s and 1638 GB/s in the catalogue
+V6E = Stated("TPU v6 Lite", bandwidth=1_637_990_000_000, peak_flops=917_500_000_000_000)
+
+
+def test_a_tpu_in_the_catalogue_is_held_against_what_it_states() -> None:
+    known = hardware.lookup("TPU v6e").chip
+    assert known is not None
+    found = V6E.complete(known)
+    assert found is not None
+    assert found.peak("bf16") == Peak("bf16", "matrix", Decimal("917.5"), "the trace: 917.5 TFLOP/s")
+    assert (found.bytes_per_second, found.bandwidth_source) == (
+        1_637_990_000_000, "the trace: 1637990000000 byte/s",
+    )  # fmt: skip
+    others = [peak for peak in known.peaks if (peak.dtype, peak.unit) != ("bf16", "matrix")]
+    assert found.peaks[1:] == tuple(others)
+    assert (found.name, found.vendor, found.memory_gb) == (known.name, TPU_VENDOR, known.memory_gb)
+    without = replace(V6E, bandwidth=None).complete(known)
+    assert without is not None
+    assert without.bytes_per_second == known.bytes_per_second
+
+
+def test_a_tpu_that_the_catalogue_lacks() -> None:
+    found = replace(V6E, name="TPU v99").complete(None)
+    assert found is not None
+    assert (found.name, found.vendor) == ("TPU v99 (from the trace)", TPU_VENDOR)
+    assert found.peaks == (Peak("bf16", "matrix", Decimal("917.5"), "the trace: 917.5 TFLOP/s"),)
+    assert found.bytes_per_second == 1_637_990_000_000
+    assert found.measured == ()
+
+
+@pytest.mark.parametrize("peak", [None, -1, 0, 918, 10**12 - 1, 10**17 + 1, 1 << 62])
+def test_a_peak_that_cannot_be_is_ignored(peak: int | None) -> None:
+    assert replace(V6E, peak_flops=peak).complete(None) is None
+    known = hardware.lookup("TPU v6e").chip
+    assert replace(V6E, peak_flops=peak).complete(known) is known
+
+
+@pytest.mark.parametrize("peak", [10**12, 10**17])
+def test_the_smallest_and_the_largest_peak(peak: int) -> None:
+    found = replace(V6E, peak_flops=peak).complete(None)
+    assert found is not None
+    assert found.peaks[0].flops_per_second == peak
+
+
+def test_a_damaged_bandwidth_beside_a_peak() -> None:
+    known = hardware.lookup("TPU v6e").chip
+    assert known is not None
+    with_catalogue, without = (replace(V6E, bandwidth=5).complete(chip) for chip in (known, None))
+    assert with_catalogue is not None
+    assert without is not None
+    assert (with_catalogue.bytes_per_second, without.bytes_per_second) == (known.bytes_per_second, None)

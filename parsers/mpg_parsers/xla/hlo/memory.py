@@ -104,6 +104,7 @@ class FusionTraffic:
             self._read[key] = value.shape.size  # for a value that, in a damaged file, uses itself
             users = self._users_of(fused).get(value.id, [])
             total = sum(self._use(fused, user, value, depth) for user in users)
+            total += value.shape.size if value.id == fused.root_id else 0  # it is what the computation gives
             self._read[key] = min(value.shape.size, total)
         return self._read[key]
 

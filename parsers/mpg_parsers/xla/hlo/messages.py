@@ -52,12 +52,18 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("sharding", 40, "Sharding"),
         ("backend_config", 43, "bytes"),
         ("is_host_transfer", 47, "bool"),
+        ("replica_groups", 49, "ReplicaGroup*"),
         ("feature_group_count", 50, "int64"),
         ("precision_config", 51, "Precision"),
         ("batch_group_count", 58, "int64"),
         ("comparison_direction", 63, "bytes"),
+        ("collective_device_list", 87, "CollectiveDevices"),
         ("ragged_dot_dimension_numbers", 90, "RaggedDotDimensions"),
     ),
+    "ReplicaGroup": (("replica_ids", 1, "int64*"),),
+    # groups one by one, or (iota) their number and size
+    "CollectiveDevices": (("replica_groups", 1, "ReplicaGroup*"), ("iota", 2, "IotaGroups")),
+    "IotaGroups": (("groups", 1, "int64"), ("size", 2, "int64")),
     "Window": (("dimensions", 1, "WindowDimension*"),),
     "WindowDimension": (
         ("size", 1, "int64"),

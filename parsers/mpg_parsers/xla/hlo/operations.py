@@ -47,6 +47,7 @@ class Operation:
     stated_flops: of matrix_flops, what the kernel's author stated
     bytes: read and written; None if unknown (see memory.py)
     target: of a custom call
+    groups: of a collective, in how many groups the devices take part; None if not told, or all together
     """
 
     name: str
@@ -66,6 +67,7 @@ class Operation:
     stated_flops: int
     bytes: int | None
     target: str
+    groups: int | None = None
 
 
 def operations(module: Module) -> list[Operation]:
@@ -120,6 +122,7 @@ class _Described:
             stated_flops=cost.stated,
             bytes=None if cost.opaque else cost.bytes,
             target=instruction.proto.custom_call_target.decode("utf-8", "replace"),
+            groups=_groups(instruction.proto),
         )
 
     def _origin(self, encoded: bytes) -> tuple[str, str]:
@@ -133,6 +136,12 @@ class _Described:
             name = metadata.op_name.decode("utf-8", "replace")
             found = self._origins[encoded] = (name, source(self._module, metadata))
         return found
+
+
+def _groups(proto: Any) -> int | None:  # noqa: ANN401 - a class made at run time
+    devices = proto.collective_device_list
+    found = len(proto.replica_groups) or len(devices.replica_groups) or devices.iota.groups
+    return found if found > 0 else None
 
 
 def category(computation: Computation, instruction: Instruction, *, multiplies: bool) -> str:
