@@ -25,8 +25,8 @@ def events(*rows: tuple[int, int, int | None, int | None]) -> pl.DataFrame:
     return pl.DataFrame(list(rows), dict.fromkeys(names, pl.Int64), orient="row")
 
 
-# three runs of 100 us, 5 us apart by the core's clock, which is 7 us behind the profile's; in the second the profiler was
-# off by 40 us from its second operation on, and so was the start of the third
+# three runs of 100 us, 5 us apart by the core's clock, which is 7 us behind the profile's; in the second the profiler
+# was off by 40 us from its second operation on, and so was the start of the third
 TRUE = [(0, 60), (60, 40), (105, 50), (155, 50), (210, 100)]
 CONVERTED = [(7, 60), (67, 40), (112, 50), (202, 10), (257, 60)]
 EVENTS = events(*((a * US, b * US, c * US, d * US) for (c, d), (a, b) in zip(TRUE, CONVERTED, strict=True)))
