@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # As many examples as fit into a suite of a few minutes; HYPOTHESIS_PROFILE=thorough tries more.
-settings.register_profile("quick", max_examples=35)
-settings.register_profile("thorough", max_examples=300)
+# No deadline: on a busy machine any example may take long.
+settings.register_profile("quick", max_examples=35, deadline=None)
+settings.register_profile("thorough", max_examples=300, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 GOLDEN = Path(__file__).parent / "golden"

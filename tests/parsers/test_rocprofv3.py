@@ -114,6 +114,7 @@ def test_kernels(tmp_path: Path) -> None:
         "source": None, "process": None, "device": 2, "uuid": "GPU-4ff54632b01714cb", "name": "AMD Instinct MI350X",
         "memory_bytes": 1 << 38, "sm_count": 256, "compute_capability": None, "bandwidth": None,
         "clock_hz": 2_200_000_000,
+        "peak_flops": None,
     }  # fmt: skip
     assert found["devices"].sort("device").to_dicts()[1]["name"] == "gfx950"
     source = found["sources"].row(0, named=True)

@@ -106,9 +106,8 @@ def test_tpu_programs() -> None:
         assert sum((op["flops"] or 0) * op["count"] for op in mine) == runs * want["matrix_flops"]
         again = sum(op["flops"] * op["count"] for op in mine if op["recompute"])
         assert again == runs * want["recomputed_flops"]
-    # a run ends with its last operation: 300 ns before the program says that it is done
     spent = sum(program["time_ns"] for program in report["xla"]["programs"])
-    assert spent == sum(device["module_ns"] for device in truth["devices"]) - 2 * runs * 300
+    assert spent == sum(device["module_ns"] for device in truth["devices"])
 
 
 def test_tpu_causes() -> None:
@@ -116,8 +115,9 @@ def test_tpu_causes() -> None:
     report, truth = planted("tpu_train")
     found, idle, window = ledger(report), total(truth, "idle_causes"), total(truth, "window")
     assert (found["compile"], found["checkpoint"]) == (idle["compile"], idle["checkpoint"])
-    assert found["communication"] == window["exposed_comm_ns"]
-    assert found["communication_wait"] == idle["barrier"]
+    waiting = found["communication_wait"] - idle["barrier"]  # for the straggling core, inside of collectives
+    assert waiting > 0
+    assert found["communication"] + waiting == window["exposed_comm_ns"]
     assert found["memory_copy"] == window["exposed_memory_ns"] + window["outfeed_ns"]
     assert sum(found.values()) == window["span_ns"]
     assert found["input"] >= window["infeed_ns"] + 0.95 * idle["input"]

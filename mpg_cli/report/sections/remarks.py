@@ -26,7 +26,7 @@ def remarks(report: Report) -> dict[str, str]:
         found["communication_wait"] = f"rank {rank} last{counted}"
     if report.communicators:
         found["communication"] = _hidden(max(report.communicators, key=lambda one: one.exposed_ns))
-    if not report.unmodelled and not report.ops:
+    if not report.unmodelled and not report.ops and any(row.cause == "unmodelled" for row in report.ledger):
         found["unmodelled"] = "the rest: FLOPs are known of the whole"
     if report.unmodelled:
         found["unmodelled"] = cut(max(report.unmodelled, key=lambda one: one.time_ns).op, _LONGEST_NAME)

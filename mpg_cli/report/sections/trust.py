@@ -80,7 +80,10 @@ def _models(report: Report) -> str:
     covered, linked = report.quality.shape_coverage, report.quality.linked_coverage
     if covered is None:
         reasons = report.goodput.reasons
-        return f"{NONE} {cut(reasons.get('pg') or 'FLOPs are known of the whole, not by operator', 200)}"
+        whole = "FLOPs are known of the whole, not by operator"
+        basis = report.goodput.pg.basis if report.goodput.pg else ""
+        known = whole if "FLOPs" in basis else "operand shapes were not looked at"
+        return f"{NONE} {cut(reasons.get('pg') or known, 200)}"
     counted = sum(op.share for op in report.ops if op.flops_source == "measured")
     if counted:
         return f"FLOPs are known for {percent(covered)} of computing time, for {percent(counted)} by Nsight Compute"

@@ -22,7 +22,9 @@ _ABOUT = (
     "Self time (what ran inside an operation is not in it) on all devices over the whole profile, not cut to the "
     "window of the account, as in xprof's HLO op stats:"
 )
-_OTHERWISE = "counts otherwise: over the window above; waiting for copies (copy-done) and collectives is no computing"
+_OTHERWISE = (
+    "counts otherwise: over the window above; waiting for copies (copy-done) and collectives is no computing"
+)
 _OPAQUE = "Custom calls whose work XLA does not know, by the operator of the framework:"
 _ASYNC = "Copies and collectives that ran beside these, hidden where an operation computed meanwhile:"
 

@@ -37,7 +37,7 @@ def test_both_definitions_of_idle_and_why_they_differ() -> None:
         ("difference", "the first leaves out what lies before the first operation and after the last"),
     ]
     assert found[3][0] == "RG"
-    assert found[3][1].startswith("counts otherwise: over the window of the steps, with waiting for copies")
+    assert found[3][1].startswith("counts otherwise: over the window above; waiting for copies")
 
 
 def test_parts_of_the_time() -> None:

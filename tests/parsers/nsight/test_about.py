@@ -38,6 +38,7 @@ def test_a_gpu(tmp_path: Path) -> None:
         {
             "process": 41, "device": 0, "uuid": "uuid-0", "name": "NVIDIA H200", "memory_bytes": 150_121_545_728,
             "sm_count": 132, "compute_capability": "9.0", "bandwidth": 4_916_736_000_000, "clock_hz": 1_980_000_000,
+            "peak_flops": None,
         }
     ]  # fmt: skip
 
