@@ -19,7 +19,7 @@ demo: $(READY) ## Report on a small trace that comes with the project
 	$(BIN)/mpg analyze fixtures/train_2rank
 
 test: $(READY) ## Run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY) type ## Check style, types and that the documentation is current
 	$(BIN)/ruff check
