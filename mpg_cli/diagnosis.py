@@ -60,6 +60,7 @@ def gather(
         collectives=report.collectives,
         communicators=report.communicators,
         operators=report.ops,
+        tpu=bool(report.devices) and all("tpu" in (each.name or "").casefold() for each in report.devices),
     )
 
 

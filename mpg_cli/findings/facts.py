@@ -40,7 +40,8 @@ class Facts:
         collective, of which one rank may have several records
     steps: source, process, step, name, start_ns, end_ns
     ops: subject, source, start_ns, end_ns, kind, name, activity, bytes, blocks_per_sm
-    operators: computing time by operator, most recoverable time first; paths and ranks: by source
+    tpu: all devices are TPUs, whose operations are launched together; operators: computing time by operator, most
+    recoverable time first; paths and ranks: by source
     hotspots: of all devices; rank_hotspots: those of one rank alone
     """
 
@@ -62,6 +63,7 @@ class Facts:
     collectives: tuple[model.Collective, ...] = ()
     communicators: tuple[model.Communicator, ...] = ()
     operators: tuple[model.Op, ...] = ()
+    tpu: bool = False
 
     @cached_property
     def subjects(self) -> pl.DataFrame:

@@ -183,6 +183,7 @@ def _judged(
         *(() if hidden is None else hlo.notices(hidden)),
     )
     counted = measured.basis(inside) + hlo.basis(inside)
+    dtype = dtype or "no matrix product ran:"
     return Judged(
         rows,
         reasons.too_little(account.coverage, inside, options.models, profiled, hidden),

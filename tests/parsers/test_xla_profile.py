@@ -25,13 +25,14 @@ FIXTURES = ROOT / "fixtures/xla"
 FILES = {"tpu_train": "tpu-host-0.xplane.pb", "gpu_jax": "gpu-host-0.xplane.pb"}
 SAME_IN_ALL = ("span_ns", "busy_ns", "idle_ns", "comm_ns", "exposed_comm_ns")
 XLA = CORPUS / "xla"
+HOST_STEPS = r"^train \d+$"
 
 
 @cache
-def planted(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def planted(name: str, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report and the truth of a generated profile."""
     truth: dict[str, Any] = json.loads((FIXTURES / name / "truth.json").read_text())
-    return analyze(FIXTURES / name / FILES[name]).report, truth
+    return analyze(FIXTURES / name / FILES[name], *options).report, truth
 
 
 def ledger(report: dict[str, Any]) -> Counter[str]:
@@ -67,8 +68,18 @@ def test_tpu_devices(core: int) -> None:
 
 
 def test_tpu_steps() -> None:
+    """As the Steps lines have them: from the first core that begins one to the last that ends it."""
     report, truth = planted("tpu_train")
-    assert [report["quality"]["windows"][0][key] for key in ("start_ns", "end_ns")] == truth["window"]
+    ends = [(min(a for a, _ in step["device"]), max(b for _, b in step["device"])) for step in truth["steps"]]
+    window = report["quality"]["windows"][0]
+    assert (window["start_ns"], window["end_ns"]) == (ends[0][0], ends[-1][1])
+    found = {(step["step"], step["device"]): step["wall_ns"] for step in report["steps"]}
+    assert found == {(n, core): b - a for n, (a, b) in enumerate(ends) for core in range(4)}
+
+
+def test_tpu_steps_of_the_host() -> None:
+    """The annotations, which can be asked for."""
+    report, truth = planted("tpu_train", "--step-regex", HOST_STEPS)
     found = {(step["step"], step["device"]): (step["wall_ns"], step["busy_ns"]) for step in report["steps"]}
     want = {
         (step["step"], core): (step["wall_ns"], busy)
@@ -112,7 +123,7 @@ def test_tpu_programs() -> None:
 
 def test_tpu_causes() -> None:
     """What was planted is what the account says: the rest of the idle time is the host's and launches."""
-    report, truth = planted("tpu_train")
+    report, truth = planted("tpu_train", "--step-regex", HOST_STEPS)
     found, idle, window = ledger(report), total(truth, "idle_causes"), total(truth, "window")
     assert (found["compile"], found["checkpoint"]) == (idle["compile"], idle["checkpoint"])
     waiting = found["communication_wait"] - idle["barrier"]  # for the straggling core, inside of collectives

@@ -59,12 +59,27 @@ def memory_copies(facts: Facts) -> Iterator[Found]:
     alone = facts.of("memory_copy") - pageable
     rows = (
         text.amount(facts, alone, "copies and sets with nothing beside them"),
+        *_hidden_at_best(facts, alone),
         *(_by_name(row) for row in _named(others)),
         *_longest(facts, others),
     )
     where = ", ".join(row[0] for row in _named(others))
     title = "Memory copies are not hidden behind computing"
     yield Found("memory_copy", "memory_copy", title, alone, where, rows)
+
+
+def _hidden_at_best(facts: Facts, alone: int) -> tuple[Evidence, ...]:
+    """How much of the copies could hide behind the computing there is, where that is less."""
+    computing = facts.goodput.rg.numerator_ns if facts.goodput.rg else 0
+    if not 0 < computing < alone:
+        return ()
+    gain = facts.capacity_ns / (facts.capacity_ns - computing)
+    return (
+        Evidence(
+            f"there is only {duration(computing)} of computing to hide them behind (at most {gain:.2f} ×): the rest "
+            "goes by moving less"
+        ),
+    )
 
 
 def _copies(facts: Facts) -> pl.DataFrame:
@@ -122,7 +137,7 @@ def small_kernels(facts: Facts) -> Iterator[Found]:
     """Many kernels shorter than `TINY_NS`, with the gaps before them, and the other gaps between queued kernels."""
     kernels = _computing(facts)
     tiny, gaps = kernels.filter(col("dur_ns") < TINY_NS), 0
-    if kernels.height and tiny.height >= MANY * kernels.height:
+    if kernels.height and tiny.height >= MANY * kernels.height and not facts.tpu:
         gaps = _gaps_before(facts, tiny)
         yield _tiny(facts, tiny, gaps, tiny.height / kernels.height)
     yield _gaps(facts, facts.of("kernel_gap") - gaps)

@@ -87,10 +87,14 @@ def _launches(host: pl.LazyFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stepping(host: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """The thread of the first step, if there is one."""
+    """The thread of the first step, if there is one; of steps that a device tells, that of the first range."""
     first = steps.sort("start_ns").head(1).select("name", "start_ns")
     ranges = host.filter(col.kind.is_in(["annotation", "op", "python"]))
-    return ranges.join(first.lazy(), on=["name", "start_ns"], how="semi").select(THREAD).head(1).collect()
+    found = ranges.join(first.lazy(), on=["name", "start_ns"], how="semi").select(THREAD).head(1).collect()
+    if found.height or first.is_empty():
+        return found
+    marked = ranges.filter(col.kind == "annotation").sort("start_ns")
+    return marked.select(THREAD).head(1).collect()
 
 
 def _events(host: pl.LazyFrame, threads: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:

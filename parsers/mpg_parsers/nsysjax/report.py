@@ -106,7 +106,7 @@ class Report:
             nulls_equal=True,
             maintain_order="left",
         )
-        rows = operations.with_columns(hlo=joined["hlo"])
+        rows = operations.with_columns(hlo=joined["hlo"]).hstack(joined.select("group", "group_size"))
         self._hlo_ops = _with_framework(catalogue.table(), rows)
         kinds = rows.select("hlo", "op").unique(maintain_order=True)
         what = [_work(catalogue, *row) for row in kinds.iter_rows()]
@@ -192,7 +192,9 @@ class Report:
 
 
 def _keys(operations: pl.DataFrame) -> pl.DataFrame:
-    return operations.select(col.program_id.cast(pl.Int64, strict=False), hlo_module="program", hlo_op="op")
+    """What operations are known by. What the autotuner tries out while it compiles is in no program."""
+    op = pl.when(col.program_id.is_not_null()).then("op")
+    return operations.select(col.program_id.cast(pl.Int64, strict=False), hlo_module="program", hlo_op=op)
 
 
 def _work(catalogue: Catalogue, hlo: int | None, op: str | None) -> tuple[str, str | None]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from mpg_parsers.tables import HLO_OPS
 from mpg_parsers.xla.breakdown import device_memory_bytes
-from mpg_parsers.xla.operations import Groups, groups, opcode, short_name, work
+from mpg_parsers.xla.operations import Groups, device_bytes, groups, opcode, short_name, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ CUSTOM_CALL = re.compile(r"custom[- ]call")
 MARKERS = re.compile(
     r"Sharding|SPMD|annotate_device_placement|MoveToHost|MoveToDevice|AllocateBuffer|PinToDevice|LayoutConstraint"
 )
-SHAPE = re.compile(r"= \(?(?P<shape>(?P<dtype>[a-z]+\d*\w*)\[[\d,<=]*\])")
+SHAPE = re.compile(r"= \(?(?P<shape>(?P<dtype>[a-z]\w{0,15})\[[\d,<=]*\])")
 REMATERIALISED = re.compile(r"^%?[\w.\-]*\.remat|rematted_computation|/remat\b|^remat\b")
 LONGEST = 300
 WORK = {"kind": pl.String, "collective": pl.String, "group": pl.String, "group_size": pl.Int64}
@@ -171,11 +171,17 @@ def _stated(name: str, expression: str, stats: Mapping[str, Value]) -> dict[str,
         "flops": flops,
         "all_flops": _whole(stats.get("model_flops")) if all_flops is None else all_flops,
         "dtype": shape["dtype"] if shape and flops else None,
-        "bytes": _whole(stats.get("bytes_accessed")) if moved is None else moved,
+        "bytes": _moved(expression, stats) if moved is None else moved,
         "flops_source": source,
         "opaque": bool(CUSTOM_CALL.search(category)) and source is None,
         "recompute": bool(REMATERIALISED.search(name) or REMATERIALISED.search(framework)),
     }
+
+
+def _moved(expression: str, stats: Mapping[str, Value]) -> int | None:
+    """Bytes of device memory, where the profiler gives those of all memories: at most what operands and result hold."""
+    accessed, held = _whole(stats.get("bytes_accessed")), device_bytes(expression)
+    return accessed if accessed is None or held is None else min(accessed, held)
 
 
 def _flops(category: str, expression: str, stats: Mapping[str, Value]) -> tuple[int | None, str | None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from mpg_parsers.errors import Notice
 from mpg_parsers.xla import clock
 from mpg_parsers.xla.planes import ASYNC_OPS, MODULES, OPS, TRACE_ME
 from mpg_parsers.xla.timeline import alone, placed
@@ -27,6 +28,7 @@ COPY = re.compile(r"^(Memcpy|Copy(Host|Device|Peer|Unknown)|hipMemcpy|cudaMemcpy
 SET = re.compile(r"^(Memset|hipMemset|cudaMemset|FillBuffer)")
 WAIT = re.compile(r"(?i)\bwait|barrier")
 ENDS = r"-(start|update|done)(\.|$)"
+NOTABLE_NS = 1_000_000  # more than clocks drift apart in a minute
 OCCUPANCY = r"\bocc_pct:(100(?:\.0+)?|\d{1,2}(?:\.\d+)?)(?: |$)"
 LONGEST_WAIT = 120
 LONGEST_KERNEL = 10_000  # templates of C++ have names of some thousands
@@ -75,12 +77,24 @@ def _module(text: str) -> tuple[str, str | None]:
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What a device did. runs: of programs, by time (RUNS); activity: frames of device_ops, one per line; core: its
-    clock, if it has one of its own.
+    clock, if it has one of its own; moved_ns: by how much the profile's times of its operations were off, at most.
     """
 
     runs: pl.DataFrame
     activity: list[pl.DataFrame]
+    number: int = 0
     core: clock.Clock | None = None
+    moved_ns: int = 0
+
+    def notices(self) -> list[Notice]:
+        """What to say of times that the trace viewer shows otherwise."""
+        if self.moved_ns < NOTABLE_NS:
+            return []
+        message = (
+            f"operations of device {self.number} are placed by its own clock: the times that the profiler converted, "
+            f"which a trace viewer shows, are off by up to {self.moved_ns / 1e6:.1f} ms"
+        )
+        return [Notice("clock_corrected", message)]
 
 
 def recorded(device: Device, catalogue: Catalogue) -> Recorded:
@@ -100,7 +114,9 @@ def recorded(device: Device, catalogue: Catalogue) -> Recorded:
     for plane, line in device.lines(*ASYNC_OPS):
         rows.append(_asynchronous(plane, line, together, catalogue))
     core = next((each.core for each in lines if each.core is not None), None)
-    return Recorded(placed_runs, [_numbered(_in_runs(part, placed_runs), device) for part in rows], core)
+    moved = max((each.moved_ns for each in lines), default=0)
+    activity = [_numbered(_in_runs(part, placed_runs), device) for part in rows]
+    return Recorded(placed_runs, activity, device.number, core, moved)
 
 
 def _numbered(rows: pl.DataFrame, device: Device) -> pl.DataFrame:
@@ -112,20 +128,29 @@ class _Operations:
     rows: pl.DataFrame
     runs: pl.DataFrame | None
     core: clock.Clock | None
+    moved_ns: int
 
 
 def _operations(plane: Plane, line: Line, converted: pl.DataFrame, catalogue: Catalogue) -> _Operations:
     """The operations on a line of a TPU, and its runs as they place them, if they do."""
     events = line.events(clock.STATS)
     core = clock.compare(events, line.timestamp_ns, converted)
-    placed_runs = None
+    placed_runs, moved = None, 0
     if core is None:
         timed = placed(events.drop(clock.STATS), line)
     else:
-        timed = placed(clock.aligned(events, core), line)
+        own = clock.aligned(events, core)
+        moved = _farthest(own["offset_ps"] - events["offset_ps"])
+        timed = placed(own, line)
         placed_runs = clock.corrected(converted, line.timestamp_ns, core, timed)
         timed = timed.drop("at_run")
-    return _Operations(_known(alone(timed), plane, line, catalogue, beside=False), placed_runs, core)
+    return _Operations(_known(alone(timed), plane, line, catalogue, beside=False), placed_runs, core, moved)
+
+
+def _farthest(shifts: pl.Series) -> int:
+    """The largest of shifts in ps, either way, in ns."""
+    most = shifts.abs().max()
+    return most // clock.PS if isinstance(most, int) else 0
 
 
 def _asynchronous(
@@ -133,7 +158,10 @@ def _asynchronous(
 ) -> pl.DataFrame:
     timed = placed(line.events(("hlo_op",)), line).with_columns(part=pl.lit(None, pl.Int64))
     rows = _known(timed, plane, line, catalogue, beside=True)
-    return rows if operations is None else clock.paired(rows, operations)
+    rows = rows if operations is None else clock.paired(rows, operations)
+    # from its start to when the core comes back for it: neither a transfer alone nor the wait of one device
+    none = pl.lit(None, pl.String).alias("group")
+    return rows.with_columns(none, name=pl.format("{}, asynchronous", "name"))
 
 
 def _known(

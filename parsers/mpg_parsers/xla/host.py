@@ -125,39 +125,48 @@ def _on_callers(found: pl.DataFrame) -> pl.DataFrame:
 def _linked(found: pl.DataFrame) -> pl.DataFrame:
     """Calls that enqueue a program on a TPU carry its run's context as correlation; so do the calls that led to them.
 
-    The enqueueing thread takes its order from another: the event around it names the context of the one that gave it.
+    A thread that launches takes its orders from another: the event around the call names the context of the one that
+    gave it. Of a GPU's many calls the first of each order is enough to know who gave it.
     """
-    launches = found.filter((col._pt == TPU_LAUNCH) & col._p.is_not_null())
-    if launches.is_empty():
-        return found
-    enqueued = pl.when(col._pt == TPU_LAUNCH).then("_p")
-    known = found.with_columns(correlation=pl.coalesce("correlation", enqueued))
-    asking = _asking(found.filter(col._ct.is_not_null() | col._pt.is_not_null()), launches)
+    launches = col._pt == TPU_LAUNCH
+    known = found.with_columns(correlation=pl.coalesce("correlation", pl.when(launches).then("_p")))
+    calls = known.filter((col.kind == "runtime") & col.correlation.is_not_null())
+    on_tpu = (calls["_pt"] == TPU_LAUNCH).fill_null(value=False)
+    at = calls.select("thread", "start_ns", run="correlation")
+    connected = found.filter(col._ct.is_not_null() | col._pt.is_not_null())
+    asking = pl.concat(
+        [_asking(connected, at.filter(on_tpu)), _asking(connected, at.filter(~on_tpu), every=False)]
+    )
+    if asking.is_empty():
+        return known
     place = ["thread", "start_ns", "dur_ns", "name"]
     rest = known.join(asking.select(place).unique(), on=place, how="anti")
     return pl.concat([rest, asking.select(known.columns)])
 
 
-def _asking(connected: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """For every launch, on every thread that handed it over, the event that did, as a runtime call; rows are copies."""
+def _asking(connected: pl.DataFrame, at: pl.DataFrame, *, every: bool = True) -> pl.DataFrame:
+    """For `at` (thread, start_ns, run), on every thread that handed it over, the event that did, as a runtime call.
+
+    Rows are copies: one for every run, or one for every event and thread that took its order.
+    """
     takers = connected.filter(col._c.is_not_null()).select(
         "thread", "start_ns", end_ns=col.start_ns + col.dur_ns, pt="_ct", p="_c"
     )
     givers = connected.filter(col._p.is_not_null() & (col._pt != TPU_LAUNCH)).rename({"_pt": "pt", "_p": "p"})
     givers = givers.unique(["pt", "p"], keep="first", maintain_order=True)
-    at = launches.select("thread", "start_ns", run="_p")
-    found = []
-    for _ in range(CHAIN):
+    empty, found = connected.head(0), []
+    for _ in range(CHAIN if takers.height else 0):
         order = at.sort("start_ns").join_asof(
             takers.sort("start_ns"), on="start_ns", by="thread", check_sortedness=False
         )
-        inside = order.filter(col.start_ns < col.end_ns).select("run", "pt", "p")
+        inside = order.filter(col.start_ns < col.end_ns).select("run", "pt", "p", taker="thread")
         gave = givers.join(inside, on=["pt", "p"])
+        if not every:
+            gave = gave.filter(col.thread != col.taker)
+            gave = gave.unique(["thread", "start_ns", "taker"], keep="first", maintain_order=True)
         if gave.is_empty():
             break
-        found.append(
-            gave.with_columns(correlation="run", kind=pl.lit("runtime")).rename({"pt": "_pt", "p": "_p"})
-        )
+        rows = gave.with_columns(correlation="run", kind=pl.lit("runtime")).rename({"pt": "_pt", "p": "_p"})
+        found.append(rows.select(empty.columns))
         at = gave.select("thread", "start_ns", "run")
-    empty = connected.head(0)
-    return pl.concat([part.select(empty.columns) for part in found]) if found else empty
+    return pl.concat(found) if found else empty

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
+
+from mpg_parsers.xla.hlo.shapes import BITS
 
 # collectives, and what sends between devices, by XLA's names of operations (xla/hlo/ir/hlo_opcode.h); a start and a
 # done are the two ends of one transfer, and fusions around one are named after it
@@ -29,6 +32,25 @@ LONGEST_NAME = 200
 GROUPS = re.compile(
     r"replica_groups=(?:\[(?P<count>\d{1,9}),(?P<size>\d{1,9})\]|\{(?P<list>[\d,{} ]{0,100000})\})"
 )
+
+
+# a shape in the text of an operation on a TPU: bf16[8,128]{1,0:T(8,128)(2,1)S(1)}; S is the memory it is in, if not HBM
+ARRAY = re.compile(r"\b(?P<dtype>[a-z][a-z\d]{0,15})\[(?P<dims>[\d,]{0,200})\]\{(?P<layout>[^{}]{0,200})\}")
+
+
+def device_bytes(expression: str) -> int | None:
+    """Bytes of the arrays in device memory that a TPU's operation names; None of an operation of another device."""
+    arrays = list(ARRAY.finditer(expression))
+    if not any("T(" in array["layout"] for array in arrays):
+        return None
+    total = 0
+    for array in arrays:
+        bits = BITS.get(array["dtype"])
+        if bits is None:
+            return None
+        held = "S(" not in array["layout"]
+        total += held * bits * prod(int(size) for size in array["dims"].split(",") if size) // 8
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from mpg_parsers.xla import device as work
 from mpg_parsers.xla import host as threads
 from mpg_parsers.xla import steps as stepping
 from mpg_parsers.xla.catalogue import Catalogue
+from mpg_parsers.xla.losses import lost_runs
 from mpg_parsers.xla.planes import devices, hosts, named
 from mpg_parsers.xla.programs import Programs
 
@@ -44,9 +45,10 @@ def batches(
     catalogue = Catalogue(programs, clean)
     span: tuple[int, int] | None = None
     events = sum(line.count for plane in space.planes for line in plane.lines)
-    ran, used, at_work = [], set(), []
+    ran, used, at_work, clocks = [], set(), [], list[Notice]()
     for each in found:
         did = work.recorded(each, catalogue)
+        clocks += did.notices()
         ran.append(did.runs)
         if any(rows.height for rows in did.activity):
             at_work.append(busy.union(did.activity))
@@ -70,7 +72,7 @@ def batches(
     yield "programs", PROGRAMS.conform(pl.DataFrame(programs.rows(), infer_schema_length=None))
     rows_ = [_device(each) for each in found if each.number in used]
     yield "devices", DEVICES.conform(pl.DataFrame(rows_, infer_schema_length=None))
-    notices = [*found_wrong, *steps.notices, *programs.notices(), *_notices(space)]
+    notices = [*found_wrong, *lost_runs(host), *clocks, *steps.notices, *programs.notices(), *_notices(space)]
     yield "sources", _source(space, form, span, events, notices, keep_names=options.keep_names)
 
 
@@ -123,6 +125,7 @@ def _device(each: Device) -> dict[str, Any]:
         stats = {**plane.stats, **stats}
     major, minor = stats.get("compute_cap_major"), stats.get("compute_cap_minor")
     name = stats.get("device_type_string") or stats.get("device_model") or stats.get("device_vendor")
+    name = name or ("TPU" if each.kind == "TPU" else None)
     bandwidth = _scaled(stats.get("peak_hbm_bw_gigabytes_per_second"), 10**9)
     return {
         "device": each.number,

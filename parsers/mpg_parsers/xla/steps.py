@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = pl.Schema({"step": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 LONGEST_NAME = 120
+FEWEST = 2  # runs of a program that can be steps
 EMPTY = pl.DataFrame(schema=SCHEMA)
 
 
@@ -32,27 +33,15 @@ class Steps:
 
 
 def find(devices: Sequence[Device], host: pl.DataFrame, runs: pl.DataFrame) -> Steps:
-    """The steps, of the first of these that has any: annotations on the host (`host`: host events with step_num), the
-    Steps lines of TPUs, the runs of the program with most time (`runs`: of `runs.table`) if it ran more than once.
+    """The steps, of the first of these that has any: the Steps lines of TPUs, annotations on the host (`host`: host
+    events with step_num), the runs of the program with most time (`runs`: of `runs.table`) if it ran more than once.
 
-    A program that does not wait for the device runs ahead of it: its annotations say when a step was asked for. So
-    where a TPU tells its steps, each of them has to lie within an annotation of its own, or the TPU's count. Steps
-    lines of GPUs are made from the annotations, and are shorter.
+    Steps lines of GPUs are made from the annotations, and are shorter.
     """
-    annotated = _annotated(host)
-    seen = _of_devices([device for device in devices if device.kind == "TPU"])
-    for found in (annotated if _enclose(annotated, seen) else EMPTY, seen):
+    for found in (_of_devices([device for device in devices if device.kind == "TPU"]), _annotated(host)):
         if found.height:
             return Steps(found)
     return _repeated(runs)
-
-
-def _enclose(annotated: pl.DataFrame, seen: pl.DataFrame) -> bool:
-    """Whether each step in `seen` lies within one in `annotated`, and no two in the same."""
-    around = annotated.sort("start_ns").select("start_ns", "end_ns", begun="start_ns")
-    met = seen.select("start_ns", until="end_ns").sort("start_ns").join_asof(around, on="start_ns")
-    within = met["until"] <= met["end_ns"]
-    return bool(within.fill_null(value=False).all()) and met["begun"].n_unique() == met.height
 
 
 def _of_devices(devices: Sequence[Device]) -> pl.DataFrame:
@@ -90,23 +79,25 @@ def _annotated(host: pl.DataFrame) -> pl.DataFrame:
 
 
 def _repeated(runs: pl.DataFrame) -> Steps:
-    """The runs of the program that took most of all programs' time. The n-th runs on all devices are one step.
+    """The runs of the program that took most of all programs' time, on the first of the devices that ran it most often.
 
-    Runs on several devices belong together by their number in the order of each device, since programs are enqueued in
-    the same order on all.
+    The runs of other devices are other stretches of time: devices that do not wait for each other drift apart, and
+    steps from the first that begins to the last that ends would grow with that.
     """
     totals = runs.group_by("program_id", "name").agg(total=(col.end_ns - col.start_ns).sum())
     if totals.is_empty():
         return Steps(EMPTY)
     top = totals.sort("total", "name", "program_id", descending=[True, False, False]).row(0, named=True)
     mine = runs.filter((col.name == top["name"]) & col.program_id.eq_missing(top["program_id"]))
-    order = mine.sort("start_ns").with_columns(step=pl.int_range(pl.len()).over("device"))
-    if order["step"].max() in (None, 0) or top["total"] * 2 < totals["total"].sum():
+    often = mine.group_by("device").len().sort("len", "device", descending=[True, False]).row(0, named=True)
+    if often["len"] < FEWEST or top["total"] * 2 < totals["total"].sum():
         return Steps(EMPTY)
-    hulls = order.group_by("step").agg(col.name.first(), col.start_ns.min(), col.end_ns.max()).sort("step")
-    named = hulls.with_columns(name=pl.format("{} {}", "name", "step")).select(SCHEMA.names()).cast(SCHEMA)
+    of_one = mine.filter(col.device == often["device"]).sort("start_ns")
+    numbered = of_one.select("name", "start_ns", "end_ns", step=pl.int_range(pl.len()))
+    named = numbered.with_columns(name=pl.format("{} {}", "name", "step")).select(SCHEMA.names()).cast(SCHEMA)
+    several = runs["device"].n_unique() > 1
     message = (
         f"no step was marked: the {named.height} runs of the program {top['name']}, which took most time, are taken "
-        "for steps"
+        f"for steps{', as device ' + str(often['device']) + ' ran them' if several else ''}"
     )
     return Steps(named, (Notice("steps_from_programs", message, named.height),))
