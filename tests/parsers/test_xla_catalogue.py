@@ -74,7 +74,7 @@ def test_the_profile_alone() -> None:
     want = {
         "hlo": 0, "program_id": str(LARGE), "program": None, "name": "fusion.3", "category": "convolution fusion",
         "framework_op": "jit(f)/dot_general", "location": "train/model.py:31", "shape": "bf16[8,16]", "flops": 1024,
-        "all_flops": 1100, "dtype": "bf16", "bytes": 384, "flops_source": "model_flops", "opaque": False,
+        "all_flops": 1100, "dtype": "bf16", "bytes": 320, "flops_source": "model_flops", "opaque": False,
         "recompute": False,
     }  # fmt: skip
     assert picked(row(DOT, STATED), want) == want
@@ -97,11 +97,11 @@ def test_the_program_alone() -> None:
 
 
 def test_both() -> None:
-    """FLOPs are the program's; the category, what it moves, and all that XLA counts are the profiler's."""
+    """FLOPs are the program's; the category, the arrays it moves, and all that XLA counts are the profiler's."""
     found = row(DOT, STATED, Known({(str(LARGE), "fusion.3"): PROGRAM}))
     want = {
         "program": "jit_known", "category": "convolution fusion", "flops": 1000, "all_flops": 1100, "dtype": "f32",
-        "bytes": 384, "flops_source": "hlo", "recompute": True, "shape": "bf16[8,16]",
+        "bytes": 320, "flops_source": "hlo", "recompute": True, "shape": "bf16[8,16]",
     }  # fmt: skip
     assert picked(found, want) == want
 

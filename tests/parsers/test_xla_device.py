@@ -66,7 +66,7 @@ def test_operations_of_a_core() -> None:
     columns = ("name", "start_ns", "dur_ns", "kind", "collective", "part", "asynchronous", "stream")
     assert rows(found["device_ops"], *columns) == [
         ("while.1", 0, 10_000, "kernel", None, 0, False, 1),
-        ("copy-start.4", 5_000, 60_000, "memcpy", None, None, True, 2),
+        ("copy-start.4, asynchronous", 5_000, 60_000, "memcpy", None, None, True, 2),
         ("fusion.2", 10_000, 20_000, "kernel", None, None, False, 1),
         ("while.1", 30_000, 20_000, "kernel", None, 1, False, 1),
         ("all-reduce.3", 50_000, 20_000, "kernel", "all-reduce", None, False, 1),

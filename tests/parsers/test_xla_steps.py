@@ -129,7 +129,7 @@ def test_runs_of_the_program_that_took_most() -> None:
     other = device(1, runs=[("jit_f(5)", 12, 25), ("jit_f(5)", 49, 20)])
     found = tables(one, other)
     assert found["steps"].select("step", "name", "start_ns", "end_ns").rows() == [
-        (0, "jit_f 0", 10_000, 37_000), (1, "jit_f 1", 49_000, 80_000),
+        (0, "jit_f 0", 10_000, 30_000), (1, "jit_f 1", 50_000, 80_000),
     ]  # fmt: skip
     assert notices(found) == [("steps_from_programs", 2)]
 

@@ -352,7 +352,7 @@ def test_any_beginning_of_a_file(length: int) -> None:
     try:
         space, notices = parse(SMALL[:length])
     except InputError:
-        assert SMALL[:length].count(b"}") < 2
+        assert b'"dur"' not in SMALL[:length]  # nothing that ran was read whole
         return
     assert notices or length == len(SMALL)
     assert sum(line.count for plane in space.planes for line in plane.lines) <= 3

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 THREAD = ("process", "thread")
 KIND = pl.Enum(["annotation", "op", "python", "os", "runtime", "overhead", "device_wait"])
+BARE_NUMBER = r"^\d+$"  # what a TPU calls its steps; of steps that the host made there is a range of the name
 BUILT_IN = "<"  # how the name of a frame of a built-in function begins
 HEARD = ("annotation", "op", "python", "os", "runtime")
 CALLS, RANGES = ("op", "runtime"), ("annotation",)
@@ -87,11 +88,11 @@ def _launches(host: pl.LazyFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stepping(host: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """The thread of the first step, if there is one; of steps that a device tells, that of the first range."""
+    """The thread of the first step, if there is one; of steps that a TPU counts itself, that of the first range."""
     first = steps.sort("start_ns").head(1).select("name", "start_ns")
     ranges = host.filter(col.kind.is_in(["annotation", "op", "python"]))
     found = ranges.join(first.lazy(), on=["name", "start_ns"], how="semi").select(THREAD).head(1).collect()
-    if found.height or first.is_empty():
+    if found.height or not first["name"].str.contains(BARE_NUMBER).any():
         return found
     marked = ranges.filter(col.kind == "annotation").sort("start_ns")
     return marked.select(THREAD).head(1).collect()

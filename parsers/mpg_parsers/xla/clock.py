@@ -21,7 +21,9 @@ SLACK_PS = (
 )
 # errors of conversion are, nearly all, in the same direction and in under half of the runs
 SOUND = 0.25
-TOLD = col.device_offset_ps.is_not_null() & col.device_duration_ps.is_not_null()
+LONGEST_PS = 2**62 - 1  # so that no difference of two is too large
+SOUND_TIME = col.device_offset_ps.is_between(-LONGEST_PS, LONGEST_PS).fill_null(value=False)
+TOLD = SOUND_TIME & col.device_duration_ps.is_not_null()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ def compare(events: pl.DataFrame, timestamp_ns: int, runs: pl.DataFrame) -> Cloc
     some versions give them too.
     """
     told = (
-        events.filter(TOLD).select("offset_ps", found=col.offset_ps - col.device_offset_ps).sort("offset_ps")
+        events.filter(TOLD & col.offset_ps.is_between(-LONGEST_PS, LONGEST_PS))
+        .select("offset_ps", found=col.offset_ps - col.device_offset_ps)
+        .sort("offset_ps")
     )
     if told.is_empty():
         return None
