@@ -58,7 +58,8 @@ def _ranges(dataset: Dataset, pattern: str) -> pl.DataFrame:
         pl.Series([""]).str.contains(pattern)
     except pl.exceptions.ComputeError as error:
         hint = "patterns are Rust regular expressions: no look-around and no back-references"
-        raise UsageError(f"--step-regex {pattern!r}: {error}", hint=hint) from error
+        what = str(error).partition("\n\n")[0].rpartition("error: ")[2]
+        raise UsageError(f"--step-regex {pattern!r}: {what}", hint=hint) from error
     return (
         dataset.scan("host_events")
         .filter(pl.col("kind").is_in(["annotation", "op", "python"]) & pl.col("dur_ns").is_not_null())

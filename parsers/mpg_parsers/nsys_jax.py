@@ -37,8 +37,10 @@ class NsysJaxParser:
         """
         from mpg_parsers.nsysjax.packing import Pack
         from mpg_parsers.nsysjax.report import Report
+        from mpg_parsers.xla.private import without_directories
 
-        yield from Report(Pack(source), options).batches()
+        read = Report(Pack(source), options).batches()
+        yield from read if options.keep_names else without_directories(read)
         if options.progress:
             options.progress(source.size)
 

@@ -42,10 +42,12 @@ class XlaProfileParser:
 
         Raises InputError: truncated_input, corrupt_input, unsupported_format, no_device_activity.
         """
+        from mpg_parsers.xla.private import without_directories
         from mpg_parsers.xla.reading import batches
 
         space, notices = _profile(source, options)
-        yield from batches(space, notices, source.path, self.name, options)
+        read = batches(space, notices, source.path, self.name, options)
+        yield from read if options.keep_names else without_directories(read)
 
 
 XLA_PROFILE = XlaProfileParser()

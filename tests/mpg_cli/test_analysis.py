@@ -361,7 +361,7 @@ def test_sixty_four_ranks_take_little_time() -> None:
     )
     begun = time.perf_counter()
     report = analyze(made, AnalysisOptions())
-    assert time.perf_counter() - begun < 10
+    assert time.perf_counter() - begun < 60  # 1.5 s alone; quadratic work would take minutes
     assert (len(report.devices), len(report.steps), len(report.collectives)) == (64, 64 * 20, 200)
 
 

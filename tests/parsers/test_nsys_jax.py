@@ -169,6 +169,14 @@ def test_repeated_ids_are_said(tmp_path):
     assert found["device_ops"].height == 7
 
 
+def test_runs_with_the_same_id_do_not_multiply_their_operations(tmp_path):
+    module = next(row for row in ROWS if "XlaModule" in row[2])
+    found = parsed(tmp_path, files() | {TRACE: parquet(trace([*ROWS, module, module]))})
+    (tmp_path / "once").mkdir()
+    once = parsed(tmp_path / "once", files())
+    assert found["device_ops"].height == once["device_ops"].height
+
+
 def test_several_devices_are_told_apart_by_their_launching_threads(tmp_path):
     content = files()
     content["device-metadata.parquet"] = parquet(devices((0, 4, 2), (1, 5, 2)))
@@ -284,6 +292,20 @@ def test_tables_of_odd_columns_are_read_as_far_as_they_go(tmp_path):
 def test_too_many_rows_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "MAX_ROWS", 5)
     with pytest.raises(InputError, match="limit") as caught:
+        parsed(tmp_path)
+    assert caught.value.kind == "unsupported_format"
+
+
+def test_too_many_columns_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "MAX_COLUMNS", 5)
+    with pytest.raises(InputError, match="columns, above the limits") as caught:
+        parsed(tmp_path)
+    assert caught.value.kind == "unsupported_format"
+
+
+def test_all_that_is_unpacked_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "MAX_ALL_UNPACKED", 1)
+    with pytest.raises(InputError, match="unpacks to more than") as caught:
         parsed(tmp_path)
     assert caught.value.kind == "unsupported_format"
 

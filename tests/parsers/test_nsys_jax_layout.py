@@ -182,9 +182,8 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     ],
 )
 def test_damaged_and_hostile_xz(data, kind, monkeypatch):
-    monkeypatch.setattr(packing, "MAX_MEMBER", 2 << 20)
     with pytest.raises(InputError) as caught:
-        packing.unpacked(data, "a.xz", "p")
+        packing.unpacked(data, "a.xz", "p", 2 << 20)
     assert caught.value.kind == kind
 
 

@@ -215,6 +215,7 @@ PLAIN = {
         ({"start": 10}, 0),
         ({"change": "add(step, i)"}, 10),
         ({"config": ', backend_config={"known_trip_count":{"n":"123"}}'}, 123),
+        ({"config": ', backend_config={"known_trip_count":{"n":1e999}}'}, 10),
         ({"test": "i, n", "count": "given"}, None),
         ({"test": "i, n", "kept": "next"}, None),
         ({"change": "multiply(i, step)"}, None),
@@ -303,6 +304,7 @@ def test_work_that_is_stated_twice() -> None:
 
 SHARDED = "  ROOT a = f32[64,128] parameter(0)"
 DEVICES = ", sharding={devices=[2,1,2]}"
+HUGE = ", sharding={devices=[1099511627776,1099511627776]}"
 MESH = (19, message((1, message((1, "xla.sdy.meshes"), (2, '{mesh = #sdy.mesh<["x"=2, "y"=4]>}')))))
 
 
@@ -313,6 +315,10 @@ MESH = (19, message((1, message((1, "xla.sdy.meshes"), (2, '{mesh = #sdy.mesh<["
         (SHARDED + DEVICES, [], 4, None, False),
         (SHARDED, [MESH], 8, None, False),
         (SHARDED + DEVICES, [(15, message((1, 2), (2, 16))), (7, b"\x0a\x00")], 16, 2, True),
+        pytest.param(SHARDED + HUGE, [], None, None, False, id="more devices than can be"),
+        pytest.param(
+            SHARDED, [(15, message((1, 2**62), (2, 2**62)))], None, None, False, id="the same, assigned"
+        ),
     ],
 )
 def test_partitions(
@@ -352,7 +358,7 @@ def test_no_program(blob: bytes) -> None:
         (CIRCLE, "in a circle"),
         (
             f"  a = f32[{2**62}] parameter(0)\n  ROOT b = f32[{2**62},{2**62}] exponential(a)",
-            "beyond 64 bits",
+            "a cost that cannot be",
         ),
         ("  ROOT a = f32[-1] parameter(0)", "negative dimension"),
         (f"  ROOT a = f32[{','.join(['2'] * 65)}] parameter(0)", "far too many"),

@@ -68,6 +68,32 @@ def test_without_its_plane_times_count_from_nothing() -> None:
     assert found.select("base_ns", "profile_start_ns", "profile_end_ns").row(0) == (None, None, None)
 
 
+def test_what_the_profiler_says_names_no_place() -> None:
+    text = "cannot open /home/alice/secret/train.py on alice-box.corp"
+    data = space([core(WORK)], ["alice-box.corp"], [text])
+    (said,) = json.loads(tables_of(data)["sources"]["notices"][0])
+    assert said["message"].startswith("the profiler says: cannot open train.py on ")
+    assert "alice" not in said["message"]
+    (said,) = json.loads(tables_of(data, keep_names=True)["sources"]["notices"][0])
+    assert said["message"] == f"the profiler says: {text}"
+
+
+def test_names_of_programs_and_operations_name_no_place() -> None:
+    plane = core(("/home/alice/secret/op.py", 10, 5, {"hlo_category": "/home/alice/secret/kind"}))
+    for start in (10, 30, 50):
+        add(plane, "XLA Modules", ("/home/alice/secret/train.py(7)", start, 10))
+    for table, frame in tables(plane).items():
+        assert "alice" not in str(frame.to_dicts()), table
+    assert "/home/alice/secret/op.py" in str(
+        tables_of(space([plane]), keep_names=True)["device_ops"].to_dicts()
+    )
+
+
+def test_a_start_of_profiling_that_cannot_be() -> None:
+    found = tables(core(WORK), environment(1 << 63, (1 << 63) + 5))["sources"]
+    assert found.select("base_ns", "profile_start_ns", "profile_end_ns").row(0) == (None, None, None)
+
+
 def test_what_the_profiler_says_is_bounded() -> None:
     found = tables_of(space([core(WORK)], (), ["x" * 10_000] * 50, ["y" * 10_000] * 50))
     assert notices(found) == [("capture_incomplete", 1)] * 5 + [("capture_warning", 1)] * 5

@@ -132,7 +132,7 @@ def _before(idle: pl.DataFrame, gaps: pl.DataFrame, host: Host) -> pl.DataFrame:
 def _blocking(ops: pl.DataFrame, host: Host) -> pl.Series:
     """The rows of the calls whose own copy ended on the device before they returned."""
     copies = ops.filter(col.kind == "memcpy").select("call", done="end_ns")
-    met = copies.join(host.calls.select("call", "end_ns"), on="call")
+    met = copies.join(host.calls.select("call", "end_ns").unique(), on="call")
     return met.filter(col.done <= col.end_ns)["call"].unique()
 
 

@@ -55,6 +55,7 @@ def _between(ops: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
 def _ended_by(gaps: pl.DataFrame, ops: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """`gaps` with the activity that begins at each one's end, and its launch call."""
     launched = calls.select("call", "key", call_start_ns="start_ns", call_end_ns="end_ns")
+    launched = launched.unique("call", keep="first", maintain_order=True)  # one may launch several activities
     begins = ops.select("subject", "stream", "correlation", "call", end_ns="start_ns")
     begins = begins.join(
         gaps.filter(~col.tail).select("subject", "end_ns"), on=["subject", "end_ns"], how="semi"

@@ -116,8 +116,9 @@ def _calls(launches: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
 
     Where the work was handed from thread to thread, that of the last thread does: it is the one that launches.
     """
-    rows = events.filter(col.kind == "runtime").select("key", "start_ns", "end_ns", call="row")
-    known = launches.join(rows, on=["key", "start_ns", "end_ns"])
+    span = ["key", "start_ns", "end_ns"]
+    rows = events.filter(col.kind == "runtime").select(*span, call="row")
+    known = launches.join(rows.unique(span, keep="first", maintain_order=True), on=span)
     outer = known.sort("start_ns", col.end_ns, "call", descending=[False, True, False])
     last = col.start_ns == col.start_ns.max().over("correlation")
     lastly = outer.filter(col.key == col.key.filter(last).first().over("correlation"))

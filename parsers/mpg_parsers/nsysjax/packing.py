@@ -28,7 +28,10 @@ PREFIX = "nsys-jax/"
 BLOCK = 1 << 20
 MAX_MEMBER = 1 << 30  # bytes of one file, as stored and unpacked
 MAX_TOTAL = 4 << 30  # bytes of all of them
+MAX_UNPACKED = 256 << 20  # bytes of one .xz file, unpacked: the largest seen has 20 MB
+MAX_ALL_UNPACKED = 2 << 30  # and of all of them
 MAX_ROWS = 20_000_000
+MAX_COLUMNS = 500
 LZMA_MEMORY = 256 << 20  # xz -9 needs 65 MiB
 
 
@@ -97,6 +100,7 @@ class Pack:
         """Raises InputError(corrupt_input)."""
         self.path = source.path
         self._file = Path(source.file)
+        self._unpacked = 0
         try:
             with tarfile.open(source.file, "r:") as tar:
                 self._places = {
@@ -114,27 +118,34 @@ class Pack:
     def content(self, name: str) -> bytes:
         """The bytes of a member, unpacked if it is called .xz.
 
-        Raises InputError: corrupt_input, truncated_input, unsupported_format (more than MAX_MEMBER bytes).
+        Raises InputError: corrupt_input, truncated_input, unsupported_format (more than MAX_MEMBER bytes, or
+        MAX_UNPACKED, or MAX_ALL_UNPACKED with those before).
         """
         offset, size = self._places[name]
         _check_sizes([(name, size)], self.path)
         with self._file.open("rb") as stream:
             stream.seek(offset)
             data = stream.read(size)
-        return unpacked(data, name, self.path) if name.endswith(".xz") else data
+        if not name.endswith(".xz"):
+            return data
+        content = unpacked(data, name, self.path, min(MAX_UNPACKED, MAX_ALL_UNPACKED - self._unpacked))
+        self._unpacked += len(content)
+        return content
 
     def table(self, name: str) -> pl.DataFrame | None:
         """A Parquet file; None if there is none of the name.
 
-        Raises InputError: corrupt_input, unsupported_format (more than MAX_ROWS rows).
+        Raises InputError: corrupt_input, unsupported_format (more than MAX_ROWS rows or MAX_COLUMNS columns).
         """
         if name not in self._places:
             return None
         data = self.content(name)
         with judging(name, self.path):
-            rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
-            if rows > MAX_ROWS:
-                message = f"{name} has {rows} rows, above the limit of {MAX_ROWS}"
+            stored = pl.scan_parquet(io.BytesIO(data))
+            rows, columns = stored.select(pl.len()).collect().item(), len(stored.collect_schema())
+            if rows > MAX_ROWS or columns > MAX_COLUMNS:
+                limits = f"the limits of {MAX_ROWS} and {MAX_COLUMNS}"
+                message = f"{name} has {rows} rows and {columns} columns, above {limits}"
                 raise InputError("unsupported_format", self.path, message, hint="profile a shorter stretch")
             return pl.read_parquet(io.BytesIO(data))
 
@@ -149,22 +160,23 @@ def judging(name: str, path: str) -> Iterator[None]:
         raise InputError("corrupt_input", path, message, hint=COPY_AGAIN) from error
 
 
-def unpacked(data: bytes, name: str, path: str) -> bytes:
-    """What an .xz file holds. Raises InputError: truncated_input, corrupt_input, unsupported_format (too large)."""
+def unpacked(data: bytes, name: str, path: str, limit: int = MAX_UNPACKED) -> bytes:
+    """What an .xz file holds. Raises InputError: truncated_input, corrupt_input, unsupported_format (beyond limit)."""
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LZMA_MEMORY)
-    out = bytearray()
+    blocks, length = list[bytes](), 0
     fed = data
     try:
         while not decoder.eof and (fed or not decoder.needs_input):
-            out += decoder.decompress(fed, BLOCK)
+            blocks.append(decoder.decompress(fed, BLOCK))
             fed = b""
-            if len(out) > MAX_MEMBER:
-                message = f"{name} unpacks to more than {MAX_MEMBER} bytes"
+            length += len(blocks[-1])
+            if length > limit:
+                message = f"{name} unpacks to more than {limit} bytes"
                 raise InputError("unsupported_format", path, message, hint="profile a shorter stretch")
     except lzma.LZMAError as error:
         message = f"{name} is damaged: {error}"
         raise InputError("corrupt_input", path, message, hint=COPY_AGAIN) from error
     if not decoder.eof:
-        message = f"{name} is truncated after {len(out)} unpacked bytes"
+        message = f"{name} is truncated after {length} unpacked bytes"
         raise InputError("truncated_input", path, message, hint=COPY_AGAIN)
-    return bytes(out)
+    return b"".join(blocks)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.nsysjax.layout import DUMP
+from mpg_parsers.xla.programs import DAMAGE, costed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,14 +48,12 @@ class Dumps:
         return dict(self._operations[program].get(name, {}))
 
     def _costed(self, program: str) -> tuple[Mapping[str, dict[str, Any]], dict[str, Any]]:
-        from mpg_parsers.xla.programs import costed
-
         blob = self._read(program, "after")
         if blob is None:
             return {}, {}
         try:
             return costed(blob)
-        except ValueError:
+        except DAMAGE:
             self._unread.add(self._files[program]["after"])
             return {}, {}
 
@@ -84,11 +83,10 @@ class Dumps:
         from mpg_parsers.xla.hlo.program import program_flops
 
         try:
-            cost = program_flops(load(blob))
-        except ValueError:
+            return _columns(program_flops(load(blob)))
+        except DAMAGE:
             self._unread.add(self._files[program]["before"])
             return {"flops": None}
-        return _columns(cost)
 
     def notices(self) -> list[Notice]:
         """What to say of programs that could not be read."""
@@ -100,7 +98,9 @@ class Dumps:
 
 
 def _columns(cost: ProgramCost) -> dict[str, Any]:
-    """Columns of `programs`; the FLOPs of all replicas, each of which does the same."""
+    """Columns of `programs`; the FLOPs of all replicas, each of which does the same. Raises OverflowError."""
+    if cost.flops * (cost.replicas or 1) >= 2**63:
+        raise OverflowError("a program has FLOPs beyond 64 bits")
     types = cost.dtypes
     most = max(types, key=lambda name: (types[name], name), default=None)
     return {

@@ -173,9 +173,8 @@ def operations(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
         op=col.name.str.extract_groups(OPERATION).struct.field("op"),
         framework_op=col.name.str.extract(FRAMEWORK),
     )
-    joined = named.join(
-        found.select("run", "program_id", "program"), on="run", how="left", maintain_order="left"
-    )
+    first = found.select("run", "program_id", "program").unique("run", keep="first", maintain_order=True)
+    joined = named.join(first, on="run", how="left", maintain_order="left")
     return joined.select(
         "id", "run", "program_id", "program", "op", "framework_op", "start_ns", "dur_ns", "process", "thread",
         "gpu_ops", range="name",

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mpg_parsers.kineto.private import strip_directories
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -67,5 +69,5 @@ def hosts(space: Space) -> list[Plane]:
 
 def named(planes: Iterable[Plane], most: int = 8) -> str:
     """The names of the planes, for a message."""
-    names = [plane.name[:60] for plane in planes]
+    names = [strip_directories(plane.name[:200])[:60] for plane in planes]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mpg_parsers.xla.space import Space
 
 PROTO = "Hlo Proto"
+DAMAGE = (ValueError, ArithmeticError, LookupError)  # what a program whose parts do not fit together ends in
 NAMED = re.compile(r"^(?P<name>.*?)\((?P<id>-?\d{1,20})\)$")
 
 
@@ -66,7 +67,7 @@ class Programs:
             try:
                 self._costed[program], about = costed(blob)
                 self._rows[program] = {"program_id": program, "name": name, **about}
-            except ValueError:
+            except DAMAGE:
                 self._unread.append(name)
                 self._costed[program] = {}
         return self._costed[program]
@@ -75,7 +76,7 @@ class Programs:
 def costed(blob: bytes) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Operations of a program by name, as columns of hlo_ops, and its own columns of `programs`.
 
-    Raises ValueError for a damaged one.
+    Raises one of DAMAGE for a damaged one.
     """
     from mpg_parsers.xla.hlo.module import load
     from mpg_parsers.xla.hlo.operations import operations

@@ -19,6 +19,7 @@ from mpg_parsers.xla import steps as stepping
 from mpg_parsers.xla.catalogue import Catalogue
 from mpg_parsers.xla.losses import lost_runs
 from mpg_parsers.xla.planes import devices, hosts, named
+from mpg_parsers.xla.private import cleaned, said
 from mpg_parsers.xla.programs import Programs
 
 if TYPE_CHECKING:
@@ -58,13 +59,13 @@ def batches(
                 span = _widened(rows, span)
                 yield "device_ops", DEVICE_OPS.conform(rows)
         if (waits := work.waits(each, did.core)).height:
-            yield "host_events", HOST_EVENTS.conform(waits)
+            yield "host_events", HOST_EVENTS.conform(waits if options.keep_names else cleaned(waits))
     if not used:
         raise _silent(space, path)
     host = threads.events(hosts(space), clean, busy.everywhere(at_work))
     span = _widened(host, span)
     yield "host_events", HOST_EVENTS.conform(host)
-    runs = pl.concat(ran)
+    runs = pl.concat(ran) if options.keep_names else cleaned(pl.concat(ran))
     steps = stepping.find([each for each in found if each.number in used], host, runs)
     yield "steps", STEPS.conform(steps.table)
     yield "program_runs", PROGRAM_RUNS.conform(runs)
@@ -72,7 +73,14 @@ def batches(
     yield "programs", PROGRAMS.conform(pl.DataFrame(programs.rows(), infer_schema_length=None))
     rows_ = [_device(each) for each in found if each.number in used]
     yield "devices", DEVICES.conform(pl.DataFrame(rows_, infer_schema_length=None))
-    notices = [*found_wrong, *lost_runs(host), *clocks, *steps.notices, *programs.notices(), *_notices(space)]
+    notices = [
+        *found_wrong,
+        *lost_runs(host),
+        *clocks,
+        *steps.notices,
+        *programs.notices(),
+        *_notices(space, keep_names=options.keep_names),
+    ]
     yield "sources", _source(space, form, span, events, notices, keep_names=options.keep_names)
 
 
@@ -105,17 +113,17 @@ def _silent(space: Space, path: str) -> InputError:
     return InputError("no_device_activity", path, message, hint=hint)
 
 
-def _notices(space: Space) -> Iterator[Notice]:
+def _notices(space: Space, *, keep_names: bool) -> Iterator[Notice]:
     if space.capped:
         message = (
             f"{CAP} events: the exporter of trace.json.gz stops there without a word, and leaves out those that start "
             "last; give the .xplane.pb of the same run"
         )
         yield Notice("event_cap", message)
-    for text in space.errors[:5]:
-        yield Notice("capture_incomplete", f"the profiler says: {text[:300]}")
-    for text in space.warnings[:5]:
-        yield Notice("capture_warning", f"the profiler says: {text[:300]}")
+    for kind, texts in (("capture_incomplete", space.errors), ("capture_warning", space.warnings)):
+        for text in texts[:5]:
+            shown = text[:300] if keep_names else said(text[:2000], space.hostnames)[:300]
+            yield Notice(kind, f"the profiler says: {shown}")
 
 
 def _device(each: Device) -> dict[str, Any]:

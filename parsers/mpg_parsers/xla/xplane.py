@@ -29,6 +29,8 @@ __all__ = ["LARGEST", "looks_like", "read"]
 
 LARGEST = 4 << 30  # bytes
 LARGEST_MESSAGE = (2 << 30) - 1  # protobuf decodes no more than this at once
+LATEST = 1 << 62  # ns
+MAX_LINES = 50_000  # with some frames each
 _LINES = 3
 _ENVIRONMENT = "Task Environment"
 _DAMAGED = "copy the file again, in binary mode, from where it was recorded; or record again"
@@ -104,7 +106,12 @@ def _window(planes: Iterable[Plane]) -> tuple[int | None, int | None]:
     """(start, stop) of profiling in Unix ns, where a plane states them."""
     stats = next((plane.stats for plane in planes if plane.name == _ENVIRONMENT), {})
     start, stop = (stats.get(f"profile_{end}_time") for end in ("start", "stop"))
-    return start if isinstance(start, int) else None, stop if isinstance(stop, int) else None
+    return _time(start), _time(stop)
+
+
+def _time(value: Value | None) -> int | None:
+    """A time in Unix ns; None for one that cannot be."""
+    return value if isinstance(value, int) and 0 < value < LATEST else None
 
 
 # -------------------------------------------------------------------------------------------------- planes
@@ -114,6 +121,7 @@ def _plane(data: memoryview, span: Span, path: str) -> Plane:
     """Raises InputError: corrupt_input, unsupported_format."""
     try:
         lines, rest = _split(data, span)
+        _refuse_many(lines, path, span)
         _refuse_large(len(rest), LARGEST_MESSAGE, path, "a plane without its lines", f"byte {span.start}")
         plane = xspace()["XPlane"].FromString(rest)
     except (WireError, DecodeError) as error:
@@ -129,6 +137,12 @@ def _plane(data: memoryview, span: Span, path: str) -> Plane:
         tuple(_line(data[line.content : line.stop], name, stat_names, path) for line in lines),
         Kinds({entry.key: entry.value for entry in plane.event_metadata}, stat_names),
     )
+
+
+def _refuse_many(lines: Sequence[Span], path: str, plane: Span) -> None:
+    if len(lines) > MAX_LINES:
+        message = f"a plane has {len(lines)} lines; {MAX_LINES} are the most that are read"
+        raise InputError("unsupported_format", path, message, where=f"byte {plane.start}", hint=_LESS)
 
 
 def _split(data: memoryview, plane: Span) -> tuple[list[Span], bytes]:

@@ -87,7 +87,12 @@ def test_lower_bounds_are_told() -> None:
 def test_without_flops_there_is_no_padding_to_ask_for() -> None:
     found = judge(file([kernel(0, 40, 1)], [operator(0, 1, "aten::add", *ADD, external_id=1)]))
     assert told(found) == {}
-    assert (found.reason, found.ideal_ns, found.basis, found.ceilings) == ("", 0, "no matrix product ran: peak of Tiny", ())
+    assert (found.reason, found.ideal_ns, found.basis, found.ceilings) == (
+        "",
+        0,
+        "no matrix product ran: peak of Tiny",
+        (),
+    )
 
 
 @pytest.mark.parametrize(

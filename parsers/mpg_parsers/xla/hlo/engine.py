@@ -165,8 +165,9 @@ class Costs:
 
 def _checked(cost: Cost, name: str) -> Cost:
     """The cost, if it is a number that 64 bits hold: only damage makes larger ones."""
-    if max(cost.flops, cost.transcendentals, cost.bytes) >= 2**63:
-        raise HloError(f"{name!r} has a cost beyond 64 bits: its shapes are damaged")
+    counts = (cost.flops, cost.transcendentals, cost.bytes)
+    if max(counts) >= 2**63 or min(counts) < 0:
+        raise HloError(f"{name!r} has a cost that cannot be: its shapes are damaged")
     return cost
 
 

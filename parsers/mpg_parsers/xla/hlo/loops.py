@@ -194,7 +194,7 @@ def _known(config: bytes) -> int | None:
         return None
     try:
         count = int(json.loads(config)["known_trip_count"]["n"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
     return count if 0 <= count < 2**63 else None
 

@@ -5,6 +5,7 @@ Source of the formulas: GetDotFlops and GetConvolutionFlops of xla/service/hlo_c
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mpg_parsers.xla.hlo.messages import Message
     from mpg_parsers.xla.hlo.module import Computation, Instruction
 
-MAX_POSITIONS = 10**5
+MAX_POSITIONS = 2 * 10**4
 
 # Algorithms that replace one multiplication of wide numbers by several of narrow ones: enum PrecisionConfig.Algorithm
 # of xla/xla_data.proto.
@@ -119,10 +120,14 @@ def valid_positions(window: Message, inputs: int, kernel: int, outputs: int) -> 
         kernel, outputs, stride, dilation = outputs, kernel, dilation, stride
     if kernel > MAX_POSITIONS:
         raise HloError(f"a convolution has a window of {kernel} positions")
-    last = (inputs - 1) * base
-    return sum(
-        _multiples(stride, k * dilation - window.padding_low, base, last, outputs) for k in range(kernel)
-    )
+    return _pairs(kernel, outputs, (stride, dilation, window.padding_low), base, (inputs - 1) * base)
+
+
+@lru_cache(maxsize=1024)
+def _pairs(kernel: int, outputs: int, moves: tuple[int, int, int], base: int, last: int) -> int:
+    """moves: stride, dilation, padding. The same windows come many times in a program."""
+    stride, dilation, padding = moves
+    return sum(_multiples(stride, k * dilation - padding, base, last, outputs) for k in range(kernel))
 
 
 def _multiples(step: int, start: int, base: int, last: int, count: int) -> int:

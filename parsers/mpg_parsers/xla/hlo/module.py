@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from mpg_parsers.xla.hlo.shapes import Shape
 
 MAX_BYTES = 2**30
-_MESH = re.compile(r"=\s*#sdy\.mesh<\[([^\]]*)\]")
+_MESH = re.compile(r"=\s*#sdy\.mesh<\[([^\]]{0,2000})\]")
+LONGEST_MESH = 10_000  # characters
+MAX_DEVICES = 1 << 24
 _AXIS = re.compile(r"=\s*(\d{1,9})")
 
 
@@ -62,7 +64,7 @@ class Computation:
 
     def operand(self, instruction: Instruction, index: int) -> Instruction:
         """Operand `index` of an instruction of this computation. Raises HloError where there is none."""
-        if index >= len(instruction.operands):
+        if not 0 <= index < len(instruction.operands):
             raise HloError(f"{instruction.opcode} {instruction.name!r} has no operand {index}")
         return self.at(instruction.operands[index])
 
@@ -120,8 +122,8 @@ def load(blob: bytes) -> Module:
         entry=entry,
         computations=computations,
         scheduled=bool(proto.schedule),
-        partitions=assigned.computation_count or _partitions(proto, computations[entry]),
-        replicas=assigned.replica_count or None,
+        partitions=_devices(assigned.computation_count) or _partitions(proto, computations[entry]),
+        replicas=_devices(assigned.replica_count),
         stack=proto.stack_frame_index,
     )
 
@@ -166,9 +168,18 @@ def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
+def _devices(count: int) -> int | None:
+    """A number of devices; None for one that cannot be."""
+    return count if 0 < count <= MAX_DEVICES else None
+
+
 def _partitions(proto: Message, entry: Computation) -> int | None:
     """Devices named by the shardings of the entry's parameters, or by the mesh: the largest of them."""
-    meshes = [_text(item.value) for item in proto.frontend_attributes.map if item.key == b"xla.sdy.meshes"]
+    meshes = [
+        _text(item.value[:LONGEST_MESH])
+        for item in proto.frontend_attributes.map
+        if item.key == b"xla.sdy.meshes"
+    ]
     axes = [_AXIS.findall(found) for mesh in meshes for found in _MESH.findall(mesh)]
     named = [prod(map(int, sizes)) for sizes in axes if 0 < len(sizes) <= shapes.MAX_RANK]
     parameters = (item.proto.sharding for item in entry.instructions.values() if item.opcode == "parameter")
@@ -176,7 +187,7 @@ def _partitions(proto: Message, entry: Computation) -> int | None:
         leaves = (sharding, *sharding.tuple_shardings)
         tiles = (leaf.tile_assignment_dimensions for leaf in leaves)
         named += [prod(sizes) for sizes in tiles if 0 < len(sizes) <= shapes.MAX_RANK]
-    return max((count for count in named if count > 0), default=None)
+    return max(filter(_devices, named), default=None)
 
 
 def source(module: Module, metadata: Message) -> str:

@@ -72,7 +72,7 @@ def _shape(message: Message) -> Shape:
         raise HloError("a shape has a negative dimension, or far too many of them")
     elements = prod(dims) if bits else 0
     layout = message.layout
-    bits = layout.element_size_in_bits or bits
+    bits = layout.element_size_in_bits if layout.element_size_in_bits > 0 else bits
     text = f"{dtype}[{','.join(map(str, dims))}]{_layout(layout)}"
     return Shape(dtype, dims, (), elements, -(-elements * bits // 8) if _on_device(layout) else 0, text)
 

@@ -196,6 +196,19 @@ def test_work_that_is_handed_on(
     assert calls_of(*(Event(t, a, b, "runtime", "Execute", n) for t, a, b, n in events)) == expected
 
 
+def test_calls_at_one_time_launch_one_activity_each() -> None:
+    """Names and times alone do not tell such calls apart: the first stands for all, and nothing is multiplied."""
+    assert calls_of(*(Event(1, 0, 9, "runtime", "Execute", n) for n in (5, 6, 7))) == [
+        (5, 1, 0),
+        (6, 1, 0),
+        (7, 1, 0),
+    ]
+    numbers = range(1, 2000)
+    ops = [Op(7, 10, 20, "kernel", n) for n in numbers]
+    events = [Event(1, 0, 9, "runtime", "Execute", n) for n in numbers]
+    assert causes(attribute(rows_of(ops, events, []), (0, 30)))[5] == "launch_bound"
+
+
 def test_the_time_until_the_hand_over_is_that_of_the_thread_that_launches() -> None:
     """Thread 1 returns at 12; thread 2, which launches, is in the loader from 14 to 20."""
     ops = [Op(7, 0, 10, "kernel", 1), Op(7, 22, 30, "kernel", 2)]
