@@ -24,10 +24,9 @@ def at(timestamp_ns: int) -> Line:
     return Line(1, "XLA Ops", timestamp_ns, 0, lambda _: pl.DataFrame())
 
 
-def place(offset: int, dur: int, device: int | None = None, timestamp_ns: int = 0) -> list[tuple[int, int]]:
+def place(offset: int, dur: int, timestamp_ns: int = 0) -> list[tuple[int, int]]:
     """(start_ns, dur_ns) of one event, or nothing."""
-    kinds = {"offset_ps": pl.Int64, "dur_ps": pl.Int64, "device_duration_ps": pl.Int64}
-    events = pl.DataFrame([(offset, dur, device)], kinds, orient="row")
+    events = pl.DataFrame([(offset, dur)], {"offset_ps": pl.Int64, "dur_ps": pl.Int64}, orient="row")
     found = placed(events, at(timestamp_ns))
     assert found.columns == ["start_ns", "dur_ns"]
     return found.rows()
@@ -53,13 +52,6 @@ def test_picoseconds(offset: int, dur: int, start_ns: int, dur_ns: int) -> None:
     assert place(offset, dur, timestamp_ns=7) == [(start_ns + 7, dur_ns)]
 
 
-def test_the_clock_of_the_device_tells_how_long() -> None:
-    assert place(1000, 5000, 7000) == [(1, 7)]
-    assert place(1000, 5000, 0) == [(1, 0)]
-    assert place(1000, 5000, None) == [(1, 5)]
-    assert placed(pl.DataFrame({"offset_ps": [1000], "dur_ps": [5000]}), at(0)).rows() == [(1, 5)]
-
-
 def test_other_columns_stay() -> None:
     events = pl.DataFrame({"metadata": [4], "offset_ps": [0], "dur_ps": [9000], "run_id": [3]})
     assert placed(events, at(1)).to_dicts() == [{"metadata": 4, "run_id": 3, "start_ns": 1, "dur_ns": 9}]
@@ -75,27 +67,27 @@ def test_what_touches_still_does(lengths: list[int], first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "dur", "device", "timestamp_ns"),
+    ("offset", "dur", "timestamp_ns"),
     [
-        (LIMIT, 0, None, 0),
-        (-LIMIT, 0, None, 0),
-        (0, LIMIT, None, 0),
-        (LIMIT - 1, LIMIT - 1, None, LAST_NS),
-        (0, 5, -1, 0),
-        (0, 0, None, LAST_NS + 1),
-        (0, 0, None, FIRST_NS - 1),
-        (0, 2000, None, LAST_NS - 1),
-        (-1, 0, None, FIRST_NS),
-        (-(1 << 63), (1 << 63) - 1, None, -(1 << 63)),
+        (LIMIT, 0, 0),
+        (-LIMIT, 0, 0),
+        (0, LIMIT, 0),
+        (LIMIT - 1, LIMIT - 1, LAST_NS),
+        (0, -1, 0),
+        (0, 0, LAST_NS + 1),
+        (0, 0, FIRST_NS - 1),
+        (0, 2000, LAST_NS - 1),
+        (-1, 0, FIRST_NS),
+        (-(1 << 63), (1 << 63) - 1, -(1 << 63)),
     ],
 )
-def test_times_that_cannot_be(offset: int, dur: int, device: int | None, timestamp_ns: int) -> None:
-    assert place(offset, dur, device, timestamp_ns) == []
+def test_times_that_cannot_be(offset: int, dur: int, timestamp_ns: int) -> None:
+    assert place(offset, dur, timestamp_ns) == []
 
 
 def test_the_last_times_that_can() -> None:
-    assert place(0, 1000, None, LAST_NS - 1) == [(LAST_NS - 1, 1)]
-    assert place(0, 0, None, FIRST_NS) == [(FIRST_NS, 0)]
+    assert place(0, 1000, LAST_NS - 1) == [(LAST_NS - 1, 1)]
+    assert place(0, 0, FIRST_NS) == [(FIRST_NS, 0)]
     assert LAST_NS - FIRST_NS < 1 << 63
 
 
@@ -124,13 +116,13 @@ def test_nothing() -> None:
     [
         pytest.param(
             [("a", 0, 5), ("b", 5, 9), ("c", 20, 21)],
-            [("a", None, 0, 5), ("b", None, 5, 9), ("c", None, 20, 21)],
+            [("a", 0, 5), ("b", 5, 9), ("c", 20, 21)],
             id="one after another",
         ),
         pytest.param(
             [("while", 0, 100), ("dot", 10, 40), ("dot", 50, 80)],
             [
-                ("while", 0, 0, 10), ("dot", None, 10, 40), ("while", 1, 40, 50), ("dot", None, 50, 80),
+                ("while", 0, 0, 10), ("dot", 10, 40), ("while", 1, 40, 50), ("dot", 50, 80),
                 ("while", 2, 80, 100),
             ],
             id="a loop of two passes",
@@ -138,54 +130,54 @@ def test_nothing() -> None:
         pytest.param(
             [("outer", 0, 50), ("inner", 10, 40), ("dot", 20, 30), ("next", 60, 70)],
             [
-                ("outer", 0, 0, 10), ("inner", 0, 10, 20), ("dot", None, 20, 30), ("inner", 1, 30, 40),
-                ("outer", 1, 40, 50), ("next", None, 60, 70),
+                ("outer", 0, 0, 10), ("inner", 0, 10, 20), ("dot", 20, 30), ("inner", 1, 30, 40),
+                ("outer", 1, 40, 50), ("next", 60, 70),
             ],
             id="a loop in a loop",
         ),
         pytest.param(
             [("conditional", 0, 30), ("branch", 5, 30)],
-            [("conditional", None, 0, 5), ("branch", None, 5, 30)],
+            [("conditional", 0, 5), ("branch", 5, 30)],
             id="a conditional that ends with its branch was not interrupted",
         ),
         pytest.param(
             [("branch", 10, 30), ("conditional", 10, 40)],
-            [("branch", None, 10, 30), ("conditional", None, 30, 40)],
+            [("branch", 10, 30), ("conditional", 30, 40)],
             id="the file may have the inner one first",
         ),
         pytest.param(
             [("call", 0, 30), ("first", 0, 10), ("second", 10, 30)],
-            [("call", None, 0, 0), ("first", None, 0, 10), ("second", None, 10, 30)],
+            [("call", 0, 0), ("first", 0, 10), ("second", 10, 30)],
             id="what others fill ran once, for no time of its own",
         ),
         pytest.param(
             [("a", 0, 10), ("b", 0, 10)],
-            [("a", None, 0, 0), ("b", None, 0, 10)],
+            [("a", 0, 0), ("b", 0, 10)],
             id="of equal ones the later in the file is inside",
         ),
         pytest.param(
             [("a", 0, 10), ("tick", 5, 5), ("b", 20, 20)],
-            [("a", None, 0, 10), ("tick", None, 5, 5), ("b", None, 20, 20)],
+            [("a", 0, 10), ("tick", 5, 5), ("b", 20, 20)],
             id="what takes no time interrupts nothing",
         ),
         pytest.param(
             [("a", 0, 10), ("tick", 0, 0), ("b", 2, 4), ("tick", 10, 10)],
-            [("a", 0, 0, 2), ("tick", None, 0, 0), ("b", None, 2, 4), ("a", 1, 4, 10), ("tick", None, 10, 10)],
+            [("a", 0, 0, 2), ("tick", 0, 0), ("b", 2, 4), ("a", 1, 4, 10), ("tick", 10, 10)],
             id="nor does it hide anything",
         ),
         pytest.param(
             [("while", 0, 10), ("a", 2, 5), ("b", 5, 11), ("next", 11, 20)],
-            [("while", None, 0, 2), ("a", None, 2, 5), ("b", None, 5, 11), ("next", None, 11, 20)],
+            [("while", 0, 2), ("a", 2, 5), ("b", 5, 11), ("next", 11, 20)],
             id="the last of a loop outlasts it by rounding",
         ),
         pytest.param(
             [("a", 0, 11), ("b", 10, 20)],
-            [("a", None, 0, 10), ("b", None, 10, 20)],
+            [("a", 0, 10), ("b", 10, 20)],
             id="neighbours that overlap by rounding",
         ),
         pytest.param(
             [("a", 0, 50), ("b", 10, 30), ("c", 20, 90), ("d", 95, 99)],
-            [("a", None, 0, 10), ("b", None, 10, 20), ("c", None, 20, 90), ("d", None, 95, 99)],
+            [("a", 0, 10), ("b", 10, 20), ("c", 20, 90), ("d", 95, 99)],
             id="two that another outlasts",
         ),
     ],

@@ -18,21 +18,18 @@ FIRST_NS, LAST_NS = -(1 << 61), (1 << 62) - 1  # times between which any two can
 def placed(events: pl.DataFrame, line: Line) -> pl.DataFrame:
     """`events` with start_ns and dur_ns in place of offset_ps and dur_ps.
 
-    The duration is that of the device's own clock where it is stated. Both ends are cut to whole nanoseconds, so that
-    what touches still does. Events at times that cannot be (outside of FIRST_NS to LAST_NS) are left out.
+    Both ends are cut to whole nanoseconds, so that what touches still does. Events at times that cannot be (outside of
+    FIRST_NS to LAST_NS) are left out.
     """
-    length = col.dur_ps
-    if "device_duration_ps" in events.columns:
-        length = pl.coalesce("device_duration_ps", length)
-    end = (col.offset_ps + length).floordiv(PS)
+    end = (col.offset_ps + col.dur_ps).floordiv(PS)
     start = col.offset_ps.floordiv(PS)
-    possible = col.offset_ps.is_between(-LATEST, LATEST, "none") & length.is_between(0, LATEST, "left")
+    possible = col.offset_ps.is_between(-LATEST, LATEST, "none") & col.dur_ps.is_between(0, LATEST, "left")
     if not FIRST_NS <= line.timestamp_ns <= LAST_NS:
         possible = pl.lit(value=False)
     known = events.filter(possible)
     timed = known.with_columns(start_ns=start + line.timestamp_ns, dur_ns=end - start)
     within = (col.start_ns >= FIRST_NS) & (col.start_ns + col.dur_ns <= LAST_NS)
-    return timed.filter(within).drop("offset_ps", "dur_ps", "device_duration_ps", strict=False)
+    return timed.filter(within).drop("offset_ps", "dur_ps")
 
 
 def alone(events: pl.DataFrame) -> pl.DataFrame:
