@@ -116,13 +116,13 @@ def test_nothing() -> None:
     [
         pytest.param(
             [("a", 0, 5), ("b", 5, 9), ("c", 20, 21)],
-            [("a", 0, 5), ("b", 5, 9), ("c", 20, 21)],
+            [("a", None, 0, 5), ("b", None, 5, 9), ("c", None, 20, 21)],
             id="one after another",
         ),
         pytest.param(
             [("while", 0, 100), ("dot", 10, 40), ("dot", 50, 80)],
             [
-                ("while", 0, 0, 10), ("dot", 10, 40), ("while", 1, 40, 50), ("dot", 50, 80),
+                ("while", 0, 0, 10), ("dot", None, 10, 40), ("while", 1, 40, 50), ("dot", None, 50, 80),
                 ("while", 2, 80, 100),
             ],
             id="a loop of two passes",
@@ -130,54 +130,54 @@ def test_nothing() -> None:
         pytest.param(
             [("outer", 0, 50), ("inner", 10, 40), ("dot", 20, 30), ("next", 60, 70)],
             [
-                ("outer", 0, 0, 10), ("inner", 0, 10, 20), ("dot", 20, 30), ("inner", 1, 30, 40),
-                ("outer", 1, 40, 50), ("next", 60, 70),
+                ("outer", 0, 0, 10), ("inner", 0, 10, 20), ("dot", None, 20, 30), ("inner", 1, 30, 40),
+                ("outer", 1, 40, 50), ("next", None, 60, 70),
             ],
             id="a loop in a loop",
         ),
         pytest.param(
             [("conditional", 0, 30), ("branch", 5, 30)],
-            [("conditional", 0, 5), ("branch", 5, 30)],
+            [("conditional", None, 0, 5), ("branch", None, 5, 30)],
             id="a conditional that ends with its branch was not interrupted",
         ),
         pytest.param(
             [("branch", 10, 30), ("conditional", 10, 40)],
-            [("branch", 10, 30), ("conditional", 30, 40)],
+            [("branch", None, 10, 30), ("conditional", None, 30, 40)],
             id="the file may have the inner one first",
         ),
         pytest.param(
             [("call", 0, 30), ("first", 0, 10), ("second", 10, 30)],
-            [("call", 0, 0), ("first", 0, 10), ("second", 10, 30)],
+            [("call", None, 0, 0), ("first", None, 0, 10), ("second", None, 10, 30)],
             id="what others fill ran once, for no time of its own",
         ),
         pytest.param(
             [("a", 0, 10), ("b", 0, 10)],
-            [("a", 0, 0), ("b", 0, 10)],
+            [("a", None, 0, 0), ("b", None, 0, 10)],
             id="of equal ones the later in the file is inside",
         ),
         pytest.param(
             [("a", 0, 10), ("tick", 5, 5), ("b", 20, 20)],
-            [("a", 0, 10), ("tick", 5, 5), ("b", 20, 20)],
+            [("a", None, 0, 10), ("tick", None, 5, 5), ("b", None, 20, 20)],
             id="what takes no time interrupts nothing",
         ),
         pytest.param(
             [("a", 0, 10), ("tick", 0, 0), ("b", 2, 4), ("tick", 10, 10)],
-            [("a", 0, 0, 2), ("tick", 0, 0), ("b", 2, 4), ("a", 1, 4, 10), ("tick", 10, 10)],
+            [("a", 0, 0, 2), ("tick", None, 0, 0), ("b", None, 2, 4), ("a", 1, 4, 10), ("tick", None, 10, 10)],
             id="nor does it hide anything",
         ),
         pytest.param(
             [("while", 0, 10), ("a", 2, 5), ("b", 5, 11), ("next", 11, 20)],
-            [("while", 0, 2), ("a", 2, 5), ("b", 5, 11), ("next", 11, 20)],
+            [("while", None, 0, 2), ("a", None, 2, 5), ("b", None, 5, 11), ("next", None, 11, 20)],
             id="the last of a loop outlasts it by rounding",
         ),
         pytest.param(
             [("a", 0, 11), ("b", 10, 20)],
-            [("a", 0, 10), ("b", 10, 20)],
+            [("a", None, 0, 10), ("b", None, 10, 20)],
             id="neighbours that overlap by rounding",
         ),
         pytest.param(
             [("a", 0, 50), ("b", 10, 30), ("c", 20, 90), ("d", 95, 99)],
-            [("a", 0, 10), ("b", 10, 20), ("c", 20, 90), ("d", 95, 99)],
+            [("a", None, 0, 10), ("b", None, 10, 20), ("c", None, 20, 90), ("d", None, 95, 99)],
             id="two that another outlasts",
         ),
     ],
