@@ -183,7 +183,7 @@ def _judged(
         *(() if hidden is None else hlo.notices(hidden)),
     )
     counted = measured.basis(inside) + hlo.basis(inside)
-    dtype = dtype or "no matrix product ran:"
+    priced = f"of {names}{counted}" + ("" if dtype else ", no matrix product ran")
     return Judged(
         rows,
         reasons.too_little(account.coverage, inside, options.models, profiled, hidden),
@@ -196,8 +196,8 @@ def _judged(
         _ideal(rows),
         None if measured.executed(inside) else _ideal(_without_padding(at_peak.rows, options.useful_tokens)),
         at_peak.hardware_ideal_ns,
-        f"{dtype} {options.basis} of {names}{counted}".lstrip(),
-        f"{dtype} peak of {names}{counted}".lstrip(),
+        f"{dtype} {options.basis} {priced}".lstrip(),
+        f"{dtype} peak {priced}".lstrip(),
         ceilings(chips.values(), dtype),
         notices,
     )

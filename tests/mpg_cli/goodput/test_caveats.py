@@ -90,7 +90,7 @@ def test_without_flops_there_is_no_padding_to_ask_for() -> None:
     assert (found.reason, found.ideal_ns, found.basis, found.ceilings) == (
         "",
         0,
-        "no matrix product ran: peak of Tiny",
+        "peak of Tiny, no matrix product ran",
         (),
     )
 
