@@ -20,19 +20,22 @@ DTYPES = ("bf16", "fp16")  # the first that the chip has a figure for
 
 
 @dataclass(frozen=True)
-class Declared:
-    """rows: subject, cause (ideal, unmodelled), chip_ns, origin, evidence; None with a reason where there are none;
-    rate: what the FLOPs were held against.
+class Totals:
+    """Computing time against FLOPs of devices as a whole.
+
+    rows: subject, cause (ideal, unmodelled), chip_ns, origin, evidence; None with a reason where there are none;
+    rate: what the FLOPs were held against; caveats: what makes them a bound.
     """
 
     rows: pl.DataFrame | None
     reason: str = ""
     rate: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 def account(
     loaded: Activity, spans: pl.DataFrame, chips: Mapping[int, Chip], flops: float, basis: str
-) -> Declared:
+) -> Totals:
     """Each device's computing time against its steps times `flops`.
 
     spans: subject, start_ns, end_ns, steps (of its source). Raises UndecidedError where a source has no steps,
@@ -47,21 +50,21 @@ def account(
         chip = chips[subject]
         rate = _rate(chip, basis)
         if rate is None:
-            return Declared(None, f"no {basis} rate of {chip.name} in {' or '.join(DTYPES)} is sourced")
+            return Totals(None, f"no {basis} rate of {chip.name} in {' or '.join(DTYPES)} is sourced")
         steps = spans.filter(pl.col("subject") == subject)["steps"].item()
         best = round(flops * steps * 1e9 / rate.flops_per_second)
         if best > length:
             needed = 100 * best / max(1, length)
-            return Declared(None, f"the declared FLOPs would need {needed:.0f} % of the chip's {basis} rate")
+            return Totals(None, f"the declared FLOPs would need {needed:.0f} % of the chip's {basis} rate")
         rates.add(f"{rate.dtype} {basis} of {chip.name}")
         rows += [(subject, "ideal", best), (subject, "unmodelled", length - best)]
     if not rows:
-        return Declared(None, "no computing in the window")
+        return Totals(None, "no computing in the window")
     schema = {"subject": pl.Int64, "cause": pl.String, "chip_ns": pl.Int64}
     table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
         origin=pl.lit("inferred"), evidence=pl.lit(None, pl.Int64)
     )
-    return Declared(table, "", ", ".join(sorted(rates)))
+    return Totals(table, "", ", ".join(sorted(rates)))
 
 
 def computing(loaded: Activity, spans: pl.DataFrame) -> pl.DataFrame:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mpg_cli.goodput.activity import Activity
+    from mpg_cli.goodput.flops_per_step import Totals
     from mpg_cli.goodput.models import Models
     from mpg_cli.store import Dataset
 
@@ -247,10 +248,24 @@ def _by_programs(
     found, at_peak = (
         program_flops.account(dataset, loaded, spans, chips, basis) for basis in (options.basis, "peak")
     )
+    return _by_totals(found, at_peak, "FLOPs of the programs before optimisation", options)
+
+
+def _declared(
+    loaded: Activity, spans: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions, flops: float
+) -> Judged:
+    """PG from FLOPs per step. Whether they hold recomputation is not known: no HFU."""
+    found, at_peak = (
+        flops_per_step.account(loaded, spans, chips, flops, basis) for basis in (options.basis, "peak")
+    )
+    return _by_totals(found, at_peak, "declared FLOPs", options)
+
+
+def _by_totals(found: Totals, at_peak: Totals, what: str, options: ProgramOptions) -> Judged:
+    """PG from FLOPs (`what`) of devices as a whole: against the rate of the basis, and against the peak."""
     if found.rows is None or at_peak.rows is None:
         return _nothing(found.reason or at_peak.reason)
     rows = _without_padding(found.rows, options.useful_tokens)
-    what = "FLOPs of the programs before optimisation"
     return Judged(
         rows,
         "",
@@ -261,26 +276,4 @@ def _by_programs(
         basis=f"{what}, {found.rate}",
         peak_basis=f"{what}, {at_peak.rate}",
         notices=tuple(Notice("program_flops", text) for text in found.caveats),
-    )
-
-
-def _declared(
-    loaded: Activity, spans: pl.DataFrame, chips: Mapping[int, Chip], options: ProgramOptions, flops: float
-) -> Judged:
-    """PG from FLOPs per step. Whether they hold recomputation is not known: no HFU."""
-    found, at_peak = (
-        flops_per_step.account(loaded, spans, chips, flops, basis) for basis in (options.basis, "peak")
-    )
-    if found.rows is None or at_peak.rows is None:
-        return _nothing(found.reason or at_peak.reason)
-    rows = _without_padding(found.rows, options.useful_tokens)
-    return Judged(
-        rows,
-        "",
-        pl.DataFrame(),
-        pl.DataFrame(),
-        ideal_ns=_ideal(rows),
-        mfu_ns=_ideal(_without_padding(at_peak.rows, options.useful_tokens)),
-        basis=f"declared FLOPs, {found.rate}",
-        peak_basis=f"declared FLOPs, {at_peak.rate}",
     )

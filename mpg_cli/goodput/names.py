@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from mpg_cli.goodput import patterns
 from mpg_parsers.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _rule(entry: Mapping[str, object], number: int) -> NameRule:
     )
     if rule.activity not in CLASSES:
         raise UsageError(f"{label}: class {rule.activity!r} is none of {', '.join(CLASSES)}")
-    _check_pattern(rule.pattern, label)
+    patterns.check(rule.pattern, f"{label}: bad pattern")
     return rule
 
 
@@ -156,11 +157,3 @@ def _texts(entry: Mapping[str, object], key: str, label: str) -> tuple[str, ...]
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise UsageError(f"{label}: {key!r} must be a list of texts")
     return tuple(value)
-
-
-def _check_pattern(pattern: str, label: str) -> None:
-    try:
-        pl.Series([""]).str.contains(pattern)
-    except pl.exceptions.ComputeError as error:
-        hint = "patterns are Rust regular expressions: no look-around and no back-references"
-        raise UsageError(f"{label}: bad pattern {pattern!r}: {error}", hint=hint) from error

@@ -7,14 +7,13 @@ its part of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.flops_per_step import computing
+from mpg_cli.goodput.flops_per_step import Totals, computing
 from mpg_cli.hardware import dtype_name
 
 if TYPE_CHECKING:
@@ -28,20 +27,6 @@ OWNER = ["source", "process", "device"]
 NOTABLE = 0.99  # of the time in runs of programs: the share that programs with known FLOPs must have
 
 
-@dataclass(frozen=True)
-class Programs:
-    """rows: subject, cause (ideal, unmodelled), chip_ns, origin, evidence; None with a reason where there are none;
-    rate: what the FLOPs were held against; coverage: the share of run time in programs with known FLOPs; caveats: what
-    makes the FLOPs a bound.
-    """
-
-    rows: pl.DataFrame | None
-    reason: str = ""
-    rate: str = ""
-    coverage: float = 0.0
-    caveats: tuple[str, ...] = ()
-
-
 def known(dataset: Dataset) -> pl.DataFrame:
     """The programs whose FLOPs before optimisation are known: columns of the table `programs`."""
     return dataset.scan("programs").filter(col.all_flops.is_not_null()).collect()
@@ -49,7 +34,7 @@ def known(dataset: Dataset) -> pl.DataFrame:
 
 def account(
     dataset: Dataset, loaded: Activity, spans: pl.DataFrame, chips: Mapping[int, Chip], basis: str
-) -> Programs:
+) -> Totals:
     """Each device's computing time against the FLOPs of the runs of programs in its window.
 
     A run that the window cuts counts pro rata. spans: subject, start_ns, end_ns.
@@ -60,14 +45,10 @@ def account(
         int(part.select(lengths.sum()).item()) for part in (runs, runs.filter(col.flops.is_not_null()))
     )
     if not total:
-        return Programs(None, "no program ran in the window")
+        return Totals(None, "no program ran in the window")
     coverage = told / total
     if coverage < NOTABLE:
-        return Programs(
-            None,
-            f"programs with known FLOPs make {100 * coverage:.1f} % of the time in programs",
-            coverage=coverage,
-        )
+        return Totals(None, f"programs with known FLOPs make {100 * coverage:.1f} % of the time in programs")
     counted = runs.filter(col.flops > 0)
     rates = {
         key: _rate(chips[key[0]], key[1], basis)
@@ -76,11 +57,11 @@ def account(
     if missing := sorted(
         {f"{key[1] or 'its type'} of {chips[key[0]].name}" for key, rate in rates.items() if rate is None}
     ):
-        return Programs(None, f"no {basis} rate for {', '.join(missing)} is sourced", coverage=coverage)
+        return Totals(None, f"no {basis} rate for {', '.join(missing)} is sourced")
     ideal = _ideal(counted, {key: rate for key, rate in rates.items() if rate is not None})
     rows, reason = _rows(computing(loaded, spans), ideal)
     named = sorted({f"{rate.dtype} {basis} of {chips[key[0]].name}" for key, rate in rates.items() if rate})
-    return Programs(rows, reason, ", ".join(named), coverage, _caveats(runs))
+    return Totals(rows, reason, ", ".join(named), _caveats(runs))
 
 
 def _runs(dataset: Dataset, loaded: Activity, spans: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from mpg_parsers.errors import Notice, UsageError
+from mpg_cli.goodput import patterns
+from mpg_parsers.errors import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,12 +55,7 @@ def find_steps(dataset: Dataset, pattern: str | None) -> pl.DataFrame:
 
 
 def _ranges(dataset: Dataset, pattern: str) -> pl.DataFrame:
-    try:
-        pl.Series([""]).str.contains(pattern)
-    except pl.exceptions.ComputeError as error:
-        hint = "patterns are Rust regular expressions: no look-around and no back-references"
-        what = str(error).partition("\n\n")[0].rpartition("error: ")[2]
-        raise UsageError(f"--step-regex {pattern!r}: {what}", hint=hint) from error
+    patterns.check(pattern, "--step-regex")
     return (
         dataset.scan("host_events")
         .filter(pl.col("kind").is_in(["annotation", "op", "python"]) & pl.col("dur_ns").is_not_null())

@@ -8,7 +8,12 @@ MpgError                 anything a user can act on; has a hint and an exit stat
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ERROR_KINDS = (
     "empty_input",
@@ -78,6 +83,11 @@ class Notice:
     message: str
     count: int = 1
     source: str = ""
+
+
+def listed(notices: Iterable[Notice]) -> str:
+    """The JSON that the column `notices` of the table `sources` has: what is said, without where."""
+    return json.dumps([{"kind": n.kind, "message": n.message, "count": n.count} for n in notices])
 
 
 def shown(value: object) -> str:

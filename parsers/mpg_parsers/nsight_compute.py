@@ -7,11 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import polars as pl
 
 from mpg_parsers.chrome.text import Utf8Stream
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.kineto.metadata import node
 from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.ncu import report
@@ -123,13 +122,12 @@ def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def _source_row(events: int, host: str | None, notices: list[Notice], *, keep_names: bool) -> pl.DataFrame:
-    listed = [{"kind": n.kind, "message": n.message, "count": n.count} for n in notices]
     row = {
         "format": "nsight-compute",
         "framework": "Nsight Compute",
         "host": host if keep_names else None,
         "node": None if host in LOCAL else node(host),
         "events": events,
-        "notices": msgspec.json.encode(listed).decode(),
+        "notices": listed(notices),
     }
     return SOURCES.conform(pl.DataFrame([row], infer_schema_length=None))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import polars as pl
 
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.kineto.metadata import node
 from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.kineto.rows import extent
@@ -195,8 +195,6 @@ class _Reading:
             "first_ns": self.span and self.span[0],
             "last_ns": self.span and self.span[1],
             "events": self.events,
-            "notices": msgspec.json.encode(
-                [{"kind": n.kind, "message": n.message, "count": n.count} for n in notices]
-            ).decode(),
+            "notices": listed(notices),
         }
         return SOURCES.conform(pl.DataFrame([row], infer_schema_length=None))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from mpg_cli.goodput import patterns
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_parsers.errors import UsageError
 
@@ -135,11 +136,7 @@ def _check(rule: IdleRule, label: str) -> None:
     if unknown := set(rule.kinds) - set(KINDS):
         raise UsageError(f"{label}: kind {min(unknown)!r} is none of {', '.join(KINDS)}")
     for pattern in filter(None, (rule.pattern, rule.exclude)):
-        try:
-            pl.Series([""]).str.contains(pattern)
-        except pl.exceptions.ComputeError as error:
-            hint = "patterns are Rust regular expressions: no look-around and no back-references"
-            raise UsageError(f"{label}: bad pattern {pattern!r}: {error}", hint=hint) from error
+        patterns.check(pattern, f"{label}: bad pattern")
 
 
 def _text(entry: Mapping[str, Any], key: str, label: str) -> str:

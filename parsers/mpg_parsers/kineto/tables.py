@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from mpg_parsers import device_records
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.kineto import categories, loose, metadata, rows
 from mpg_parsers.kineto.frames import to_frame
 from mpg_parsers.tables import DEVICE_KINDS, DEVICE_OPS, DEVICES, SOURCES, STEPS
@@ -140,12 +139,11 @@ class TableBuilder:
         return STEPS.conform(steps.unique(maintain_order=True).sort("start_ns", "end_ns"))
 
     def _source_row(self, document: dict[str, Any], ops: pl.DataFrame) -> pl.DataFrame:
-        notices = [{"kind": n.kind, "message": n.message, "count": n.count} for n in self.notices]
         first, last = rows.extent(ops, self._host.span)
         row = {
             "format": "pytorch",
             "events": self._counts.total(),
-            "notices": json.dumps(notices),
+            "notices": listed(self.notices),
             "first_ns": first,
             "last_ns": last,
             **metadata.source_fields(document, keep_names=self._keep_names),

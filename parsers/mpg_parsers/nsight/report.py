@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
 
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.nsight import about, counters, device, host
 from mpg_parsers.nsight.names import Names
 from mpg_parsers.nsight.steps import Steps
@@ -86,11 +85,10 @@ class Report:
     def _source_row(self, ops: pl.DataFrame) -> pl.DataFrame:
         session = about.session(self._export)
         first, last = _extent(ops, self._host.span.ends)
-        notices = [{"kind": n.kind, "message": n.message, "count": n.count} for n in self._notices()]
         row = {
             "format": "nsight-systems",
             "events": sum(self._host.counts.values()) + sum(self._device.counts.values()),
-            "notices": json.dumps(notices),
+            "notices": listed(self._notices()),
             "first_ns": first,
             "last_ns": last,
             "base_ns": session.base_ns(first),

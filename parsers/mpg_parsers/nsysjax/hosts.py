@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
-from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.nsight.columns import LATEST
 from mpg_parsers.nsysjax.layout import RANGES_CSV, RANGES_PARQUET, RANGES_XZ
 from mpg_parsers.nsysjax.packing import judging
-from mpg_parsers.nsysjax.ranges import THUNK, integer, text
+from mpg_parsers.nsysjax.ranges import THUNK, typed
 from mpg_parsers.tables import HOST_EVENTS
+from mpg_parsers.xla import private
 
 if TYPE_CHECKING:
     from mpg_parsers.nsysjax.packing import Pack
@@ -50,7 +50,7 @@ def read(
         .then(pl.lit("runtime"))
         .otherwise(pl.lit("annotation")),
     )
-    cleaned = rows if keep_names else _cleaned(rows)
+    cleaned = rows if keep_names else private.cleaned(rows)
     return HOST_EVENTS.conform(cleaned.sort("start_ns", "id")), known.height - good.height
 
 
@@ -68,19 +68,9 @@ def _listed(pack: Pack) -> pl.DataFrame | None:
         if name is None:
             return None
         table = _csv(pack.content(name), name, pack.path)
-    columns = [
-        (text(table[theirs]) if ours == "name" else integer(table[theirs])).alias(ours)
-        for ours, theirs in COLUMNS.items()
-        if theirs in table.columns
-    ]
-    known = pl.DataFrame(columns)
-    absent = [
-        pl.lit(None, pl.String if name == "name" else pl.Int64).alias(name)
-        for name in COLUMNS
-        if name not in known.columns
-    ]
-    full = known.with_columns(absent)
-    return full.with_columns(dur_ns=pl.coalesce("dur_ns", col.end_ns - col.start_ns)).drop("end_ns")
+    return typed(
+        table, {ours: theirs if theirs in table.columns else None for ours, theirs in COLUMNS.items()}
+    )
 
 
 def _csv(data: bytes, name: str, path: str) -> pl.DataFrame:
@@ -92,11 +82,3 @@ def _csv(data: bytes, name: str, path: str) -> pl.DataFrame:
         if not wanted:
             return pl.DataFrame()
         return pl.read_csv(io.BytesIO(data), columns=wanted, infer_schema=False, truncate_ragged_lines=True)
-
-
-def _cleaned(rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` without directories of private paths in the names."""
-    names = rows["name"].unique()
-    clean = pl.Series("clean", [strip_directories(name) for name in names], pl.String)
-    joined = rows.join(pl.DataFrame([names, clean]), on="name", how="left", maintain_order="left")
-    return joined.with_columns(name="clean").drop("clean")

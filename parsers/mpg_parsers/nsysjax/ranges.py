@@ -7,12 +7,16 @@ Modules and thunks may be nested; NVIDIA's loader keeps the deepest of each (nsy
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
 
 from mpg_parsers.errors import InputError
 from mpg_parsers.nsight.columns import LATEST, MAX_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # of Nsight Systems up to 2024.4 and from 2025.1 (in ns), and of 2024.5 and 2024.6
 COLUMNS = {
@@ -71,16 +75,25 @@ def _typed(table: pl.DataFrame, path: str) -> pl.DataFrame:
         message = f"trace.parquet has no column {', '.join(missing) or COLUMNS['dur_ns'][0]}"
         hint = "only what the recipe nvtx_gpu_proj_trace of Nsight Systems writes is read"
         raise InputError("unsupported_format", path, message, hint=hint)
+    return typed(table, there)
+
+
+def typed(table: pl.DataFrame, there: Mapping[str, str | None]) -> pl.DataFrame:
+    """The columns of `there` (ours: theirs, None where there is none): name as text, all others as integers.
+
+    In place of end_ns, dur_ns reaches to it where it is not given.
+    """
     columns = [
-        text(table[name]) if ours == "name" else integer(table[name])
-        for ours, name in there.items()
-        if name is not None
+        (text(table[theirs]) if ours == "name" else integer(table[theirs])).alias(ours)
+        for ours, theirs in there.items()
+        if theirs is not None
     ]
-    renamed = pl.DataFrame(
-        [c.alias(ours) for c, ours in zip(columns, (k for k, v in there.items() if v), strict=True)]
-    )
-    absent = [pl.lit(None, pl.Int64).alias(name) for name, theirs in there.items() if theirs is None]
-    full = renamed.with_columns(absent)
+    absent = [
+        pl.lit(None, pl.String if ours == "name" else pl.Int64).alias(ours)
+        for ours, theirs in there.items()
+        if theirs is None
+    ]
+    full = pl.DataFrame(columns).with_columns(absent)
     return full.with_columns(dur_ns=pl.coalesce("dur_ns", col.end_ns - col.start_ns)).drop("end_ns")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 from polars import col
 
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.nsysjax import about, hosts, ranges
 from mpg_parsers.nsysjax.layout import TRACE
@@ -113,11 +112,8 @@ class Report:
         schema = {"kind": pl.String, "collective": pl.String}
         kinds = kinds.hstack(pl.DataFrame(what, schema, orient="row"))
         named = rows.join(kinds, on=["hlo", "op"], how="left", nulls_equal=True, maintain_order="left")
-        texts = named["range"].unique()
-        clean = pl.DataFrame({"range": texts, "shown": [self._clean(text) for text in texts]})
-        shown = named.join(clean, on="range", how="left", maintain_order="left")
-        return shown.with_columns(
-            name=pl.coalesce("op", "shown"), correlation="id", process=pl.lit(None, pl.Int64)
+        return named.with_columns(
+            name=pl.coalesce("op", "range"), correlation="id", process=pl.lit(None, pl.Int64)
         ).sort("start_ns", "id")
 
     def _programs(self, found: pl.DataFrame) -> Iterator[Batch]:
@@ -183,9 +179,7 @@ class Report:
             "first_ns": spans["start_ns"].min(),
             "last_ns": spans["end"].max(),
             "events": trace.ranges.height + host.height,
-            "notices": json.dumps(
-                [{"kind": n.kind, "message": n.message, "count": n.count} for n in self._notices]
-            ),
+            "notices": listed(self._notices),
             **about.system(self._pack).fields(keep_names=self._keep_names),
         }
         return SOURCES.conform(pl.DataFrame([row], infer_schema_length=None))

@@ -170,9 +170,8 @@ def _known(
     """`timed` with what the catalogue knows of the operations."""
     about = catalogue.of_plane(plane, timed["metadata"].unique(maintain_order=True))
     known = timed.join(about, on="metadata", maintain_order="left")
-    if (
-        not beside
-    ):  # of a transfer that runs beside the operations its two ends are no collectives of their own
+    if not beside:
+        # of a transfer that runs beside the operations its two ends are no collectives of their own
         ends = col.name.str.contains(ENDS)
         known = known.with_columns(group=pl.when(~ends).then("group"))
     return known.with_columns(asynchronous=pl.lit(beside), stream=pl.lit(line.id, pl.Int64))

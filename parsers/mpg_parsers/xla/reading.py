@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import polars as pl
 
-from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.kineto.metadata import node
 from mpg_parsers.kineto.private import strip_directories
 from mpg_parsers.kineto.rows import extent
@@ -179,8 +178,6 @@ def _source(
         "first_ns": span and span[0],
         "last_ns": span and span[1],
         "events": events,
-        "notices": msgspec.json.encode(
-            [{"kind": n.kind, "message": n.message, "count": n.count} for n in notices]
-        ).decode(),
+        "notices": listed(notices),
     }
     return SOURCES.conform(pl.DataFrame([row], infer_schema_length=None))
