@@ -29,12 +29,16 @@ class ParseOptions:
     progress    called with the bytes of the stored file that are done
     jobs        processes that may share the work on one large file
     nsys        NVIDIA's nsys, for reports that only it can read; empty: the one on the PATH
+    tz          zone (an IANA name, or UTC) of wall times that name none; empty: unknown
+    columns     (canonical column, column of the file) pairs for job tables, before what is recognised
     """
 
     keep_names: bool = False
     progress: Callable[[int], None] | None = None
     jobs: int = 1
     nsys: str = ""
+    tz: str = ""
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 class NotParallelError(Exception):

@@ -8,8 +8,9 @@ column out and the store adds it.
 from __future__ import annotations
 
 from mpg_parsers.columns import Column, Table
+from mpg_parsers.scheduler_tables import SCHEDULER_TABLES, SOURCE
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # infeed: the device takes its input from the host
 DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph", "infeed")
@@ -19,8 +20,6 @@ HOST_KINDS = (
     "op", "annotation", "runtime", "python", "overhead", "sync", "device_annotation", "os", "device_wait",
 )  # fmt: skip
 
-
-SOURCE = Column("source", "int32", "the file's number in this dataset")
 
 SOURCES = Table(
     "sources",
@@ -51,6 +50,19 @@ SOURCES = Table(
         ),
         Column("profile_start_ns", "int64", "when the profiler was started", "ns", "not stated"),
         Column("profile_end_ns", "int64", "when it was stopped", "ns", "not stated"),
+        Column(
+            "as_of_ns",
+            "int64",
+            "latest instant that the file proves",
+            "ns",
+            "not stated; only of schedulers' files",
+        ),
+        Column(
+            "naive_time",
+            "bool",
+            "its wall times name no zone and are written as if UTC",
+            null="no wall times",
+        ),
         Column("first_ns", "int64", "first start of any event", "ns", "no timed event"),
         Column("last_ns", "int64", "last end of any event", "ns", "no timed event"),
         Column("events", "int64", "events in the file, of any kind"),
@@ -364,5 +376,6 @@ TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         SOURCES, DEVICES, DEVICE_OPS, HOST_EVENTS, STEPS, COUNTERS, KERNEL_COUNTERS, HLO_OPS, PROGRAMS, PROGRAM_RUNS,
+        *SCHEDULER_TABLES,
     )
 }  # fmt: skip
