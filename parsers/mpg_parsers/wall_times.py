@@ -24,7 +24,7 @@ LATEST = 9_000_000_000  # seconds: the year 2255, which int64 nanoseconds still 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """ns: Unix nanoseconds, null where there is no time; naive: some named no zone, and none was given;
+    """ns: Unix nanoseconds, null where there is no time; naive: some named no zone, whether or not one was given;
     bad: marks texts that are neither a time nor a word for none; unsure: marks wall times that happened twice or
     never in the zone given (the earlier is taken, or null).
     """
@@ -83,7 +83,7 @@ def _placed(read: pl.DataFrame, tz: str) -> Times:
         unsure=col.twice | (dated & ~zoned & col.local.is_null()),
     )
     bad = done["bad"].fill_null(value=False)
-    return Times(done["ns"], not tz and bool(done["naive"].any()), bad, done["unsure"].fill_null(value=False))
+    return Times(done["ns"], bool(done["naive"].any()), bad, done["unsure"].fill_null(value=False))
 
 
 def _offset(zone: pl.Expr) -> pl.Expr:
@@ -96,7 +96,7 @@ def _offset(zone: pl.Expr) -> pl.Expr:
 
 
 def one(text: str, tz: str = "") -> tuple[int | None, bool]:
-    """The time of one text and whether it named no zone and none was given. Raises ValueError for a bad one."""
+    """The time of one text and whether it named no zone. Raises ValueError for a bad one."""
     times = parse(pl.Series([text], dtype=pl.String), tz)
     if times.bad[0]:
         raise ValueError(text)
