@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from mpg_parsers.job_table import JOB_TABLE
     from mpg_parsers.source import Source
 
 
@@ -86,7 +87,7 @@ def parsers() -> tuple[Parser, ...]:
     from mpg_parsers.xla_profile import XLA_PROFILE
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, PYTORCH)
+    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, JOB_TABLE, PYTORCH)
     return (*(_load(entry) for entry in entries), *own)
 
 
