@@ -79,6 +79,7 @@ def parsers() -> tuple[Parser, ...]:
 
     Raises UsageError if one of those cannot be loaded.
     """
+    from mpg_parsers.kubernetes_objects import KUBERNETES
     from mpg_parsers.nsight_compute import NSIGHT_COMPUTE
     from mpg_parsers.nsight_systems import NSIGHT_SYSTEMS
     from mpg_parsers.nsys_jax import NSYS_JAX
@@ -87,7 +88,7 @@ def parsers() -> tuple[Parser, ...]:
     from mpg_parsers.xla_profile import XLA_PROFILE
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, JOB_TABLE, PYTORCH)
+    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, KUBERNETES, JOB_TABLE, PYTORCH)
     return (*(_load(entry) for entry in entries), *own)
 
 
