@@ -1,0 +1,1 @@
+"""What Slurm's tools print and keep: accounting, state, configuration and logs."""

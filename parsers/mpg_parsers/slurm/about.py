@@ -1,0 +1,59 @@
+"""The row of `sources` for a file of Slurm's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from mpg_parsers.errors import Notice, listed
+from mpg_parsers.tables import SOURCES
+
+FULL = (
+    "SLURM_TIME_FORMAT=%s sacct -a -D -X -P -S 2025-01-01 -o JobIDRaw,JobID,User,Account,Partition,QOS,State,ExitCode,"
+    "Submit,Eligible,Start,End,ElapsedRaw,Suspended,Restarts,AllocTRES,ReqTRES,NNodes,NodeList,Reason,TimelimitRaw,"
+    "Priority,Constraints,Comment,SubmitLine,JobName"
+)
+HINT = f"run {FULL} (leave out Restarts before Slurm 24.11)"
+
+
+@dataclass
+class About:
+    """What is told of a file: its format, and what was found while reading."""
+
+    format: str
+    version: str | None = None
+    events: int = 0
+    as_of_ns: int | None = None
+    naive: bool | None = None
+    notices: list[Notice] = field(default_factory=list)
+
+    def saw(self, ns: int | None) -> None:
+        """An instant that the file proves."""
+        if ns is not None:
+            self.as_of_ns = max(ns, self.as_of_ns) if self.as_of_ns is not None else ns
+
+    def notice(self, kind: str, message: str, count: int = 1) -> None:
+        """Something wrong that does not keep the rest from being read."""
+        self.notices.append(Notice(kind, message, count))
+
+    def row(self) -> pl.DataFrame:
+        """The row."""
+        row = {
+            "format": self.format,
+            "format_version": self.version,
+            "framework": "Slurm",
+            "as_of_ns": self.as_of_ns,
+            "naive_time": self.naive,
+            "events": self.events,
+            "notices": listed(self.notices),
+        }
+        return SOURCES.conform(pl.DataFrame([row], infer_schema_length=None))
+
+
+def bad_rows(about: About, found: list[tuple[int | None, str]], count: int, what: str) -> None:
+    """The notice of rows that were left out: (line, job) of some, and how many in all."""
+    if count:
+        shown = ", ".join(f"line {line} (job {job})" if line else f"job {job}" for line, job in found[:3])
+        more = f" and {count - min(3, len(found))} more" if count > 3 else ""
+        about.notice("bad_row", f"{shown}{more}: {what}; left out", count)

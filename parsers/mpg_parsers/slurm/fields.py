@@ -1,0 +1,85 @@
+"""The columns of sacct: their names, and what their texts look like."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mpg_parsers.slurm.durations import is_duration
+from mpg_parsers.slurm.hostlist import is_hostlist
+from mpg_parsers.slurm.states import is_job_state
+from mpg_parsers.slurm.tres import is_tres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# all that `sacct --helpformat` lists, from Slurm 15.08 to 25.11
+NAMES = (
+    "Account AdminComment AllocCPUS AllocGRES AllocNodes AllocTRES AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite "
+    "AvePages AveRSS AveVMSize BlockID Cluster Comment Constraints ConsumedEnergy ConsumedEnergyRaw Container CPUTime "
+    "CPUTimeRAW DBIndex DerivedExitCode Elapsed ElapsedRaw Eligible End ExitCode Extra FailedNode Flags GID Group "
+    "JobID JobIDRaw JobName Layout Licenses LicensesAlloc MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite MaxDiskWriteNode "
+    "MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSS MaxRSSNode MaxRSSTask MaxVMSize MaxVMSizeNode "
+    "MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask NCPUS NNodes NodeList NTasks Partition Planned PlannedCPU "
+    "PlannedCPURAW Priority QOS QOSRAW QOSREQ Reason ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReqCPUS "
+    "ReqGRES ReqMem ReqNodes ReqReservation ReqTRES Reservation ReservationId Reserved ResvCPU ResvCPURAW Restarts "
+    "SegmentSize SLUID Start State StdErr StdIn StdOut Submit SubmitLine Suspended SystemComment SystemCPU Timelimit "
+    "TimelimitRaw TotalCPU TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin "
+    "TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode "
+    "TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot UID User UserCPU "
+    "WCKey WCKeyID WorkDir"
+).split()
+# texts of the user's choice, in which anything may stand, also the delimiter
+FREE = frozenset(
+    "admincomment comment extra jobname reason submitline systemcomment".split()
+)
+MAYBE_FREE = frozenset("constraints container layout stderr stdin stdout workdir".split())
+# what is made of commas
+LISTS = frozenset(
+    "alloctres reqtres allocgres reqgres nodelist flags partition failednode qosreq licenses licensesalloc "
+    "tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin "
+    "tresusageouttot".split()
+)
+_TIME = re.compile(r"\d{9,11}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*|Unknown|None|", re.ASCII)
+_INTEGER = re.compile(r"-?\d*", re.ASCII)
+_EXIT = re.compile(r"\d+:\d+|", re.ASCII)
+_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]?)|\+\d+)?(?:\.\w+(?:\+\w+)?)?", re.ASCII)
+_WORD = re.compile(r"[^\s|]*")
+_MEMORY = re.compile(r"[\d.]*[KMGTP]?[cn]?\??", re.ASCII)
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.fullmatch(text) is not None
+
+
+def _unique_tres(text: str) -> bool:
+    names = [part.partition("=")[0] for part in text.split(",")]
+    return is_tres(text) and len(set(names)) == len(names)
+
+
+_KINDS: tuple[tuple[Callable[[str], bool], str], ...] = (
+    (_matches(_TIME), "submit eligible start end"),
+    (is_duration, "elapsed suspended totalcpu cputime reserved planned usercpu systemcpu timelimit plannedcpu resvcpu avecpu mincpu"),
+    (
+        _matches(_INTEGER),
+        "elapsedraw nnodes alloccpus allocnodes ncpus reqcpus reqnodes ntasks priority restarts uid gid dbindex associd "
+        "cputimeraw plannedcpuraw resvcpuraw qosraw reservationid wckeyid consumedenergyraw",
+    ),
+    (_matches(re.compile(r"\d*|UNLIMITED|Partition_Limit")), "timelimitraw"),
+    (lambda text: is_job_state(text), "state"),
+    (_unique_tres, "alloctres reqtres tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin tresusageouttot"),
+    (_matches(_EXIT), "exitcode derivedexitcode"),
+    (is_hostlist, "nodelist"),
+    (_matches(_ID), "jobid jobidraw"),
+    (_matches(_MEMORY), "reqmem consumedenergy averss maxrss avevmsize maxvmsize avepages maxpages"),
+    (_matches(_WORD), "user account partition qos cluster group reservation flags mcslabel"),
+)  # fmt: skip
+CHECKS = {name: check for check, names in _KINDS for name in names.split()}
+
+
+def fits(name: str, text: str) -> bool:
+    """Whether `text` can be what stands in the column `name` (lower case); "" is the column after the last."""
+    if not name:
+        return not text
+    check = CHECKS.get(name)
+    return check is None or check(text)
