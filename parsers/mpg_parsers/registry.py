@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from mpg_parsers.job_table import JOB_TABLE
     from mpg_parsers.source import Source
 
 
@@ -79,6 +78,7 @@ def parsers() -> tuple[Parser, ...]:
 
     Raises UsageError if one of those cannot be loaded.
     """
+    from mpg_parsers.job_table import JOB_TABLE
     from mpg_parsers.kubernetes_objects import KUBERNETES
     from mpg_parsers.nsight_compute import NSIGHT_COMPUTE
     from mpg_parsers.nsight_systems import NSIGHT_SYSTEMS
