@@ -41,6 +41,7 @@ from mpg_cli.rows import program as program_rows
 from mpg_cli.rows import steps as step_rows
 from mpg_cli.rows import xla as xla_rows
 from mpg_cli.rows.account import share
+from mpg_cli.scheduler import records
 from mpg_cli.silent import as_notice, no_activity
 from mpg_cli.sources import load_sources
 from mpg_parsers.errors import InputError, Notice
@@ -79,6 +80,7 @@ def analyze(dataset: Dataset, options: AnalysisOptions) -> model.Report:
     Raises InputError: duplicate_rank, no_device_activity, device_records_lost; UsageError for a bad pattern.
     """
     sources, notices = load_sources(dataset)
+    sources = sources.filter(~pl.col("format").str.contains(records.PATTERN))
     calls = quality.launches(dataset)
     loaded = activities.load(dataset, sources, options.rules or NameRules.load())
     without = _without_activity(loaded, calls, dataset)

@@ -80,6 +80,48 @@ By = Annotated[
         "--by", help="Break time down by module, op, kernel, stream, XLA category or rank (repeatable)."
     ),
 ]
+Since = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Fleets: where the account begins, ISO 8601.")
+]
+Until = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Fleets: where it ends.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="Fleets: what counts as now for jobs that are not over."),
+]
+Zone = Annotated[
+    str | None, typer.Option("--tz", metavar="ZONE", help="Zone of wall times that name none, e.g. UTC.")
+]
+Capacity = Annotated[
+    str | None,
+    typer.Option("--capacity", metavar="CHIPS", help="Fleets: chips, as 512 or h100=512,a100=64."),
+]
+SizeClasses = Annotated[
+    str | None,
+    typer.Option(
+        "--size-classes", metavar="S,M,L", help="Upper bounds in chips of the size classes (8,64,512)."
+    ),
+]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", metavar="MAPPING", help="Job tables: NAME=COLUMN, a mapping's name or file (repeatable)."
+    ),
+]
+SegmentBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--segment-by", metavar="WHAT", help="Fleets: one more segment, e.g. label:team (repeatable)."
+    ),
+]
+Oracle = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--oracle", metavar="FILE", help="Fleets: sreport -P output to reconcile with (repeatable)."
+    ),
+]
+Redact = Annotated[
+    bool | None, typer.Option("--redact", help="Fleets: numbers for users, accounts, jobs and nodes.")
+]
 CacheDir = Annotated[
     str | None,
     typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg)."),
@@ -130,6 +172,16 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     chips: JobChips = None,
     per_step: PerStep = None,
     by: By = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    tz: Zone = None,
+    capacity: Capacity = None,
+    size_classes: SizeClasses = None,
+    segment_by: SegmentBy = None,
+    redact: Redact = None,
+    map: Map = None,  # noqa: A002
+    oracle: Oracle = None,
     keep_names: KeepNames = None,
     jobs: Jobs = None,
     nsys: Nsys = None,
@@ -163,9 +215,14 @@ def analyze(  # noqa: PLR0913 - one parameter per option
         "flops_per_step": flops_per_step,
     }
     flags |= {"price": price, "job_chips": chips, "per_step": per_step, "by": by or None}
+    flags |= {"since": since, "until": until, "as_of": as_of, "tz": tz, "capacity": capacity}
+    flags |= {"size_classes": size_classes, "segment": segment_by or None, "redact": redact}
+    flags["mapping"] = map or None
     flags |= {"cache_dir": cache, "cache_enabled": False if no_cache else None}
     chosen = commands.settings(config, flags, quiet=quiet)
-    report = commands.analyze(paths, chosen, strict=strict, quiet=quiet, output=target.path)
+    report = commands.analyze(
+        [*paths, *(oracle or [])], chosen, strict=strict, quiet=quiet, output=target.path
+    )
     target.write(report, quiet=quiet)
 
 
@@ -178,6 +235,8 @@ def ingest(  # noqa: PLR0913
     keep_names: KeepNames = None,
     jobs: Jobs = None,
     nsys: Nsys = None,
+    tz: Zone = None,
+    map: Map = None,  # noqa: A002
     config: Config = None,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
@@ -185,7 +244,8 @@ def ingest(  # noqa: PLR0913
     """Read traces into a folder of Parquet tables, for `mpg report` and for your own queries."""
     from mpg_cli import commands
 
-    flags = {"keep_names": keep_names, "jobs": jobs, "nsys": nsys, "cache_enabled": False}
+    flags: dict[str, object] = {"keep_names": keep_names, "jobs": jobs, "nsys": nsys, "cache_enabled": False}
+    flags |= {"tz": tz, "mapping": map or None}
     settings = commands.settings(config, flags, quiet=quiet)
     commands.ingest_to(paths, output, settings, force=force, quiet=quiet)
 
@@ -208,6 +268,14 @@ def report(  # noqa: PLR0913
     chips: JobChips = None,
     per_step: PerStep = None,
     by: By = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    tz: Zone = None,
+    capacity: Capacity = None,
+    size_classes: SizeClasses = None,
+    segment_by: SegmentBy = None,
+    redact: Redact = None,
     strict: Strict = False,
     detail: Detail = False,
     width: Width = None,
@@ -229,6 +297,8 @@ def report(  # noqa: PLR0913
         "flops_per_step": flops_per_step,
     }
     flags |= {"price": price, "job_chips": chips, "per_step": per_step, "by": by or None}
+    flags |= {"since": since, "until": until, "as_of": as_of, "tz": tz, "capacity": capacity}
+    flags |= {"size_classes": size_classes, "segment": segment_by or None, "redact": redact}
     chosen = commands.settings(config, flags, quiet=quiet)
     target.write(commands.report_on(dataset, chosen, strict=strict, output=target.path), quiet=quiet)
 

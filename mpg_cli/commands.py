@@ -10,6 +10,9 @@ from mpg_cli import config
 from mpg_cli.analysis import AnalysisOptions
 from mpg_cli.analysis import analyze as analyze_dataset
 from mpg_cli.cache import Cache, default_folder
+from mpg_cli.fleet.analysis import analyze as analyze_fleet
+from mpg_cli.fleet.analysis import combined
+from mpg_cli.fleet.options import FleetOptions
 from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.judging import ProgramOptions
 from mpg_cli.goodput.models import Models
@@ -22,6 +25,7 @@ from mpg_cli.messages import printable, say
 from mpg_cli.process import release_memory
 from mpg_cli.progress import progress_on
 from mpg_cli.report.model import Price
+from mpg_cli.scheduler import records
 from mpg_cli.sources import source_notices
 from mpg_cli.store import check_target, is_part, open_dataset, write_dataset
 from mpg_parsers.errors import InputError, Notice, UsageError
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     from mpg_cli.config import Settings
     from mpg_cli.report.model import Report
+    from mpg_cli.store import Dataset
     from mpg_parsers.columns import Table
 
 # warnings that mean that data was lost, cut or altered: errors under --strict
@@ -53,7 +58,7 @@ def analyze(
     paths: Sequence[str], chosen: Settings, *, strict: bool, quiet: bool, output: Path | None = None
 ) -> Report:
     """Ingest and analyse. Raises InputError; UsageError if `output` is one of the files to read."""
-    options = _options(chosen)
+    options, fleet = _options(chosen), FleetOptions.of(chosen)
     with progress_on(quiet=quiet) as progress:
         reading = IngestOptions(
             chosen.keep_names,
@@ -63,10 +68,12 @@ def analyze(
             chosen.jobs,
             output,
             chosen.nsys or "",
+            chosen.tz or "",
+            _columns(chosen),
         )
         with ingest(paths, reading) as dataset:
             release_memory()  # parsing leaves much of it in small pieces
-            report = analyze_dataset(dataset, options)
+            report = _reported(dataset, options, fleet)
     return _checked(report, strict=strict)
 
 
@@ -74,14 +81,23 @@ def report_on(folder: Path, chosen: Settings, *, strict: bool, output: Path | No
     """Analyse a dataset on disk. Raises InputError; UsageError if `output` is a file of the dataset."""
     if output is not None and is_part(folder, output):
         raise UsageError(f"-o {output}: is one of the files to read", hint="choose another name")
-    return _checked(analyze_dataset(open_dataset(folder), _options(chosen)), strict=strict)
+    report = _reported(open_dataset(folder), _options(chosen), FleetOptions.of(chosen))
+    return _checked(report, strict=strict)
 
 
 def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bool, quiet: bool) -> None:
     """Write the dataset of what was named to `folder`. Raises InputError, UsageError."""
     check_target(folder, force=force)  # before the work
     with progress_on(quiet=quiet) as progress:
-        reading = IngestOptions(chosen.keep_names, None, progress, jobs=chosen.jobs, nsys=chosen.nsys or "")
+        reading = IngestOptions(
+            chosen.keep_names,
+            None,
+            progress,
+            jobs=chosen.jobs,
+            nsys=chosen.nsys or "",
+            tz=chosen.tz or "",
+            columns=_columns(chosen),
+        )
         with ingest(paths, reading) as dataset:
             write_dataset(dataset, folder, force=force)
             notices = [*dataset.notices, *source_notices(dataset.scan("sources").collect())]
@@ -89,6 +105,23 @@ def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bo
     if not quiet:
         _say_notices(notices)
         say(f"Wrote {folder} ({count} source{'s' if count != 1 else ''})")
+
+
+def _reported(dataset: Dataset, options: AnalysisOptions, fleet: FleetOptions) -> Report:
+    """The report on the traces of a dataset, on its schedulers' records, or on both."""
+    if not records.has_records(dataset):
+        return analyze_dataset(dataset, options)
+    found = analyze_fleet(dataset, fleet, view=options.view)
+    return combined(analyze_dataset(dataset, options), found) if records.has_traces(dataset) else found
+
+
+def _columns(chosen: Settings) -> tuple[tuple[str, str], ...]:
+    """What the user says of the columns of job tables."""
+    if not chosen.mapping:
+        return ()
+    from mpg_parsers.jobtable.mapping import from_flags
+
+    return from_flags(chosen.mapping)
 
 
 def _say_notices(notices: Sequence[Notice]) -> None:

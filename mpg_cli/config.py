@@ -16,6 +16,14 @@
     per-step = false            # every step's account
     by = ["module", "rank"]     # break device time down by module, op, kernel, stream, category or rank
 
+    [fleet]
+    tz = "Europe/Berlin"        # zone of wall times that name none
+    capacity = "h100=512,a100=64"  # chips by type, or just a number, where no file states them
+    size-classes = "8,64,512"   # upper bounds in chips of small, medium and large jobs
+    map = ["chips=gpus_req"]    # columns of job tables; or a mapping's name or file
+    by = ["label:team"]         # segments besides the usual ones
+    redact = false              # replace names of users, accounts, jobs and nodes by numbers
+
     [cache]
     enabled = true
     dir = "…"                   # default: $XDG_CACHE_HOME/mpg, else ~/.cache/mpg
@@ -91,6 +99,15 @@ class Settings:
     job_chips: int | None = None
     per_step: bool = False
     by: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    as_of: str | None = None
+    tz: str | None = None
+    capacity: str | None = None
+    size_classes: str | None = None
+    mapping: tuple[str, ...] = ()
+    segment: tuple[str, ...] = ()
+    redact: bool = False
     name_rules: tuple[Mapping[str, object], ...] = ()
     idle_rules: tuple[Mapping[str, object], ...] = ()
     models: tuple[Mapping[str, object], ...] = ()
@@ -113,6 +130,12 @@ KEYS = {
     "analyze.chips": ("job_chips", "MPG_CHIPS"),
     "analyze.per-step": ("per_step", "MPG_PER_STEP"),
     "analyze.by": ("by", "MPG_BY"),
+    "fleet.tz": ("tz", "MPG_TZ"),
+    "fleet.capacity": ("capacity", "MPG_CAPACITY"),
+    "fleet.size-classes": ("size_classes", "MPG_SIZE_CLASSES"),
+    "fleet.map": ("mapping", "MPG_MAP"),
+    "fleet.by": ("segment", "MPG_SEGMENT"),
+    "fleet.redact": ("redact", "MPG_REDACT"),
     "cache.enabled": ("cache_enabled", "MPG_CACHE_ENABLED"),
     "cache.dir": ("cache_dir", "MPG_CACHE_DIR"),
     "cache.limit": ("cache_limit", "MPG_CACHE_LIMIT"),
@@ -123,7 +146,7 @@ LISTS = {
     "model": "models",
     "chip": "chips",
 }  # section written [[so]], field of Settings
-SECTIONS = ("analyze", "cache", *LISTS)
+SECTIONS = ("analyze", "fleet", "cache", *LISTS)
 LIMITS = {
     "jobs": (0.0, 64.0), "useful_tokens": (0.0, 1.0), "flops_per_step": (1.0, 1e24),
     "job_chips": (1.0, 1e7),
@@ -165,7 +188,14 @@ def _refuse_program(where: str) -> NoReturn:
 
 
 def _flag(name: str) -> str:
-    return "--chips" if name == "job_chips" else f"--{name.replace('_', '-')}"
+    renamed = {
+        "job_chips": "chips",
+        "since": "from",
+        "until": "to",
+        "mapping": "map",
+        "segment": "segment-by",
+    }
+    return f"--{renamed.get(name, name).replace('_', '-')}"
 
 
 def _document(explicit: Path | None, warn: Callable[[str], None]) -> tuple[dict[str, Any], Path, str]:
@@ -284,6 +314,14 @@ def _breakdowns(value: object, where: str) -> tuple[object, ...]:
     return tuple(dict.fromkeys(_choice(part, BREAKDOWNS, where) for part in parts))
 
 
+def _texts(value: object, where: str) -> tuple[str, ...]:
+    """Texts in a list, or one text."""
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise UsageError(f"{where}: expected a text or a list of them, got {shown(value)}")
+    return tuple(parts)
+
+
 def _number(name: str, value: object, where: str) -> float:
     low, high = LIMITS[name]
     try:
@@ -335,6 +373,9 @@ READERS: Mapping[str, Callable[[object, str], object]] = {
     "keep_names": _boolean,
     "cache_enabled": _boolean,
     "per_step": _boolean,
+    "redact": _boolean,
+    "mapping": _texts,
+    "segment": _texts,
     "by": _breakdowns,
     "price": parse_price,
 }

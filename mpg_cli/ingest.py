@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -56,7 +57,7 @@ class IngestOptions:
     """keep_names: see ParseOptions; progress: called with (path, bytes done, bytes in all) of a file; warn:
     called with what deserves a line on standard error, but says nothing of the figures; jobs: processes that may
     share one large file, 0: as many as there are cores, up to MAX_JOBS; output: a file that will be written, which
-    can be none of those that are read; nsys: see ParseOptions.
+    can be none of those that are read; nsys, tz, columns: see ParseOptions.
     """
 
     keep_names: bool = False
@@ -66,6 +67,18 @@ class IngestOptions:
     jobs: int = 0
     output: Path | None = None
     nsys: str = ""
+    tz: str = ""
+    columns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def variant(self) -> str:
+        """What besides a file's bytes decides its tables."""
+        said = ("names" if self.keep_names else "", self.tz, repr(self.columns) if self.columns else "")
+        if not any(said):
+            return ""
+        return (
+            "-names" if said[1:] == ("", "") else f"-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"
+        )
 
 
 @contextmanager
@@ -201,7 +214,7 @@ class _Reading:
     def _cached(self, cache: Cache, source: Source, parser: Parser, digest: _Digest) -> Tables:
         """The tables from the cache, after putting them there if need be. Raises OSError if that fails."""
         self._used_cache = True
-        variant = "-names" if self.options.keep_names else ""
+        variant = self.options.variant
         if cache.may_hold(source.size):
             found = cache.get(Key(source.size, digest.result(), parser.name, variant))
             if found is not None:
@@ -246,7 +259,10 @@ class _Reading:
     def _copy(
         self, writer: MemoryWriter | ParquetWriter, source: Source, parser: Parser, digest: _Digest, jobs: int
     ) -> None:
-        options = ParseOptions(self.options.keep_names, self._progress(source), jobs, self.options.nsys)
+        given = self.options
+        options = ParseOptions(
+            given.keep_names, self._progress(source), jobs, given.nsys, given.tz, given.columns
+        )
         for table, frame in parser.parse(source, options):
             batch = frame
             if table == "sources":

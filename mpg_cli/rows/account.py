@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
 def source_rows(loaded: Activity) -> tuple[model.Source, ...]:
     """The files with device activity or without, in order."""
+    return sources_of(loaded.sources)
+
+
+def sources_of(sources: pl.DataFrame) -> tuple[model.Source, ...]:
+    """The rows of the table sources."""
     columns = ("path", "format", "sha256", "size", "rank", "world_size", "framework", "host", "events")
-    return tuple(model.Source(**row) for row in loaded.sources.select(columns).iter_rows(named=True))
+    return tuple(model.Source(**row) for row in sources.select(columns).iter_rows(named=True))
 
 
 def device_rows(

@@ -45,6 +45,21 @@ from mpg_cli.report.model.program import (
     Unmodelled,
     Witness,
 )
+from mpg_cli.report.model.scheduling import (
+    Attempt,
+    Ending,
+    Fragmentation,
+    Integrity,
+    Job,
+    Preemption,
+    Reconciled,
+    Reliability,
+    ScheduleSegment,
+    Scheduling,
+    Wait,
+    WaitCause,
+    WaitSpread,
+)
 from mpg_cli.report.model.xla import (
     Xla,
     XlaAsync,
@@ -56,27 +71,37 @@ from mpg_cli.report.model.xla import (
 
 __all__ = [
     "SCHEMA",
+    "Attempt",
     "Breakdown",
     "Collective",
     "Communicator",
     "Dashboard",
     "Device",
     "DeviceWitness",
+    "Ending",
     "Evidence",
     "Finding",
+    "Fragmentation",
     "Goodput",
     "Hotspot",
     "InferenceStep",
+    "Integrity",
+    "Job",
     "Kernel",
     "LedgerRow",
     "NameRule",
     "Op",
+    "Preemption",
     "Price",
     "ProfiledKernel",
     "Quality",
     "Ratio",
+    "Reconciled",
+    "Reliability",
     "Report",
     "Roofline",
+    "ScheduleSegment",
+    "Scheduling",
     "Segment",
     "Source",
     "Step",
@@ -85,6 +110,9 @@ __all__ = [
     "StepSpread",
     "Totals",
     "Unmodelled",
+    "Wait",
+    "WaitCause",
+    "WaitSpread",
     "Warning",
     "Window",
     "Witness",
@@ -130,6 +158,8 @@ class Report:
     breakdown: tuple[Breakdown, ...] = ()
     segments: tuple[Segment, ...] = ()
     xla: Xla | None = None
+    jobs: tuple[Job, ...] = ()
+    scheduling: Scheduling | None = None
     price: Price | None = None
     schema: str = SCHEMA
     mpg_version: str = ""

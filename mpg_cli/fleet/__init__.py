@@ -1,0 +1,1 @@
+"""A fleet from its schedulers' files: from records to the report."""

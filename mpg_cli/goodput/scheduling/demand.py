@@ -1,0 +1,186 @@
+"""What waiting jobs ask for, and whether the free chips could have held it, over time.
+
+Jobs that ask for the same chips of the same nodes are one class: whether they fit is worked out once for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+
+from mpg_cli.goodput.ledger import join_touching
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mpg_cli.goodput.scheduling.inventory import Inventory
+
+# what keeps a class from starting; fits: nothing of this kind
+STATUSES = ("shortage", "unavailable", "fragmentation", "topology", "fits", "unplaced")
+_SEGMENTS = {"class": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "status": pl.String}
+_ASKED = ("pools", "chips", "nodes", "switches")
+
+
+def classify(waits: pl.DataFrame, inventory: Inventory) -> pl.DataFrame:
+    """`waits` with the number of the class of each; null for those that ask for no chips, or whose pools are unknown.
+
+    Adds: class, pools (text: the numbers of the pools it may run in), need (chips), nodes (how many it must be spread
+    over) and each (chips on each of them).
+    """
+    asked = waits.with_columns(need=pl.coalesce("chips_requested", "chips").fill_null(0))
+    where = asked.select("cluster", "partition", "chip_type").unique()
+    pools = [_pools(inventory.nodes, *row) for row in where.iter_rows()]
+    where = where.with_columns(
+        pools=pl.Series([",".join(map(str, found)) for found, _ in pools], dtype=pl.String),
+        largest=pl.Series([largest for _, largest in pools], dtype=pl.Int64),
+    )
+    asked = asked.join(where, on=["cluster", "partition", "chip_type"], how="left", nulls_equal=True)
+    least = -(-col.need // col.largest)
+    nodes = pl.max_horizontal(col.node_count.fill_null(1).clip(1), least)
+    asked = asked.with_columns(nodes_asked=nodes, each=-(-col.need // nodes))
+    known = (col.need > 0) & (col.pools != "")
+    number = pl.struct("pools", "need", "nodes_asked", "switches").rank("dense").cast(pl.Int64) - 1
+    return asked.with_columns(pl.when(known).then(number).alias("class"))
+
+
+def _pools(
+    nodes: pl.DataFrame, cluster: str | None, partition: str | None, chip_type: str | None
+) -> tuple[list[int], int]:
+    """The pools that a job of this partition and type may run in, and the chips of their largest node."""
+    found = (
+        nodes
+        if nodes["cluster"].null_count() == nodes.height
+        else nodes.filter(col.cluster.eq_missing(pl.lit(cluster)))
+    )
+    if partition and found["partitions"].null_count() < found.height:
+        wanted = partition.split(",")
+        inside = col.partitions.list.eval(pl.element().is_in(wanted)).list.any()
+        found = found.filter(inside.fill_null(value=True))
+    if chip_type and found["chip_type"].null_count() < found.height:
+        found = found.filter((col.chip_type == chip_type).fill_null(value=True))
+    largest = found["chips"].max()
+    return sorted(found["pool"].unique()), int(largest) if isinstance(largest, int) else 1
+
+
+def timelines(
+    waits: pl.DataFrame, stretches: pl.DataFrame, inventory: Inventory, leaves: pl.DataFrame
+) -> pl.DataFrame:
+    """What keeps each class from starting, while any of it waits: class, start_ns, end_ns, status.
+
+    waits: class, pools, need, nodes_asked, each, switches, eligible_ns, until_ns; stretches: see `supply.per_node`;
+    leaves: subject, leaf (the innermost group of the network that the node is in).
+    """
+    classes = waits.filter(col("class").is_not_null()).group_by("class", maintain_order=True).agg(
+        *(col(name).first() for name in ("pools", "need", "nodes_asked", "each", "switches")),
+        since=col.eligible_ns.min(), until=col.until_ns.max(),
+    )  # fmt: skip
+    parts = [pl.DataFrame(schema=_SEGMENTS)]
+    for (pools,), alike in classes.group_by("pools", maintain_order=True):
+        wanted = [int(pool) for pool in str(pools).split(",")]
+        members = inventory.nodes.filter(col.pool.is_in(wanted))
+        rows = stretches.join(members.select(subject="node"), on="subject", how="semi")
+        wide = _wide(rows, alike, leaves)
+        parts += [_of_class(wide, one, placed=inventory.placed) for one in alike.iter_rows(named=True)]
+    return pl.concat(parts)
+
+
+def _wide(rows: pl.DataFrame, alike: pl.DataFrame, leaves: pl.DataFrame) -> pl.DataFrame:
+    """By time: free and away chips of the nodes, and how many nodes have as many free as some class needs on each.
+
+    Columns n4: nodes with at least 4 chips free; l4: a list of that for each leaf, largest first.
+    """
+    sizes = sorted(alike["each"].unique())
+    by_leaf = sorted(alike.filter(col.switches.is_not_null())["each"].unique())
+    met = rows.join(leaves, on="subject", how="left")
+    names = sorted(leaves["leaf"].unique()) if by_leaf else []
+    values: dict[str, pl.Expr] = {"free": col.free, "away": col.away}
+    values |= {f"n{size}": (col.free >= size).cast(pl.Int64) for size in sizes}
+    values |= {
+        f"l{size}_{i}": ((col.free >= size) & (col.leaf == name)).fill_null(value=False).cast(pl.Int64)
+        for size in by_leaf
+        for i, name in enumerate(names)
+    }
+    begin = met.select(at="start_ns", **values)
+    end = met.select(at="end_ns", **{name: 0 - value for name, value in values.items()})
+    steps = pl.concat([begin, end]).group_by("at").agg(pl.all().sum()).sort("at")
+    wide = steps.with_columns(col(list(values)).cum_sum(), end_ns=col.at.shift(-1)).rename({"at": "start_ns"})
+    lists = {
+        f"l{size}": pl.concat_list(f"l{size}_{i}" for i in range(len(names))).list.sort(descending=True)
+        for size in by_leaf
+        if names
+    }
+    return wide.filter(col.end_ns.is_not_null()).with_columns(**lists)
+
+
+def _of_class(wide: pl.DataFrame, one: dict[str, int], *, placed: bool) -> pl.DataFrame:
+    """The segments of one class, as long as any of it waits."""
+    rows = wide.filter(col.end_ns > one["since"], col.start_ns < one["until"])
+    status = _status(wide.columns, one, placed=placed)
+    pieces = rows.select("start_ns", "end_ns", status=status)
+    return join_touching(pieces, ["status"]).select(
+        pl.lit(one["class"], pl.Int64).alias("class"), "start_ns", "end_ns", "status"
+    )
+
+
+def _status(columns: Sequence[str], one: dict[str, int], *, placed: bool) -> pl.Expr:
+    """What keeps a class from starting; the first that does counts."""
+    need, nodes, each, switches = (one[name] for name in ("need", "nodes_asked", "each", "switches"))
+    short = pl.when(col.free + col.away >= need).then(pl.lit("unavailable")).otherwise(pl.lit("shortage"))
+    found = pl.lit("fits" if placed else "unplaced")
+    if placed and switches is not None and f"l{each}" in columns:
+        within = col(f"l{each}").list.head(max(switches, 1)).list.sum()
+        found = pl.when(within < nodes).then(pl.lit("topology")).otherwise(found)
+    if placed:
+        found = pl.when(col(f"n{each}") < nodes).then(pl.lit("fragmentation")).otherwise(found)
+    return pl.when(col.free < need).then(short).otherwise(found)
+
+
+def first_in_line(waits: pl.DataFrame) -> pl.DataFrame:
+    """Who was first in line in each pool, over time: pool, start_ns, end_ns, id, class.
+
+    waits: id, class, pools, priority, submit_ns, eligible_ns, until_ns. First is the highest priority, then the
+    earliest submission; a job that may run in several pools stands in the line of each.
+    """
+    lined = waits.filter(col("class").is_not_null(), col.eligible_ns < col.until_ns)
+    ranked = lined.sort(["priority", "submit_ns", "id"], descending=[True, False, False], nulls_last=True)
+    ranked = ranked.with_row_index("rank").with_columns(pool=col.pools.str.split(",")).explode("pool")
+    ranked = ranked.with_columns(col.pool.cast(pl.Int64)).sort("eligible_ns")
+    parts = [
+        pl.DataFrame(schema={"pool": pl.Int64, "rank": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
+    ]
+    for (pool,), line in ranked.group_by("pool", maintain_order=True):
+        found = _sweep(line.select("eligible_ns", "rank", "until_ns"))
+        parts.append(found.select(pl.lit(pool, pl.Int64).alias("pool"), "rank", "start_ns", "end_ns"))
+    who = ranked.select("rank", "id", "class").unique("rank")
+    return pl.concat(parts).join(who, on="rank").drop("rank").sort("pool", "start_ns")
+
+
+def _sweep(line: pl.DataFrame) -> pl.DataFrame:
+    """The stretches in which each is first, of waits sorted by when they begin."""
+    from heapq import heappop, heappush
+
+    heap: list[tuple[int, int]] = []
+    ranks, starts, ends = list[int](), list[int](), list[int]()
+
+    def serve(now: int, until: int) -> None:
+        while heap and now < until:
+            rank, over = heap[0]
+            if over <= now:
+                heappop(heap)
+                continue
+            stop = min(over, until)
+            ranks.append(rank)
+            starts.append(now)
+            ends.append(stop)
+            now = stop
+
+    last = 0
+    for begin, rank, over in line.iter_rows():
+        serve(last, begin)
+        heappush(heap, (rank, over))
+        last = begin
+    serve(last, 1 << 62)
+    data = {"rank": ranks, "start_ns": starts, "end_ns": ends}
+    return pl.DataFrame(data, schema={"rank": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})

@@ -1,0 +1,328 @@
+"""What chips there were, node by node, and when they could not be allocated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+
+from mpg_parsers.errors import Notice
+
+if TYPE_CHECKING:
+    from polars._typing import PolarsDataType as PolarsType
+
+WHOLE = "(all)"  # the one node of a cluster, or of a type of chips, whose nodes are not known
+# what a state of a node is charged to; the accounting counts drained nodes as down
+CAUSES = {
+    "down": "down", "drained": "down", "draining": "drained", "maintenance": "drained", "reserved": "drained",
+}  # fmt: skip
+UNTYPED = ""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The stretch of time that the account covers, in ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The chips of a fleet.
+
+    nodes        node (Int64, its number), cluster, name, chips, chip_type, partitions (list), pool (Int64)
+    capacity     subject (the node), start_ns, end_ns, chips: when it was there, within the window
+    unavailable  subject, start_ns, end_ns, chips, cause (down, drained, leaked)
+    placed       the nodes are real ones, so that placement can be judged
+    basis        where the capacity is from; "" if it is not known
+    """
+
+    nodes: pl.DataFrame
+    capacity: pl.DataFrame
+    unavailable: pl.DataFrame
+    placed: bool
+    basis: str
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any capacity to account for."""
+        return bool(self.basis)
+
+
+def build(
+    nodes: pl.DataFrame,
+    capacity: pl.DataFrame,
+    attempts: pl.DataFrame,
+    window: Window,
+    given: dict[str, int] | None = None,
+) -> Inventory:
+    """The inventory from the tables nodes and capacity, or from the chips by type that the user gives.
+
+    attempts: those of the jobs, for which nodes they name and what ran last on a node.
+    """
+    registered = _registered(capacity)
+    listed = _listed(nodes)
+    notices: list[Notice] = []
+    if given is not None:
+        found, basis = _pseudo(given), "--capacity"
+        registered, placed = registered.clear(), False
+    elif _usable(listed, registered, attempts, notices):
+        found, basis, placed = listed, _basis(nodes, registered), True
+    elif registered.height:
+        found, basis, placed = (
+            _from_registration(registered),
+            "the chips registered with the accounting",
+            False,
+        )
+    else:
+        return _unknown(notices)
+    found = _with_pools(found)
+    there = _there(found, registered, window)
+    unavailable = _unavailable(found, capacity, window, placed=placed)
+    leaked = _leaked(found, nodes, attempts, window) if placed else unavailable.clear()
+    return Inventory(found, there, pl.concat([unavailable, leaked]), placed, basis, notices)
+
+
+def _unknown(notices: list[Notice]) -> Inventory:
+    nodes = _with_pools(_pseudo({}))
+    empty = pl.DataFrame(schema=_CAPACITY)
+    unavailable = pl.DataFrame(schema=_UNAVAILABLE)
+    return Inventory(nodes, empty, unavailable, placed=False, basis="", notices=notices)
+
+
+_CAPACITY: dict[str, PolarsType] = {
+    "subject": pl.Int64,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "chips": pl.Int64,
+}
+_UNAVAILABLE: dict[str, PolarsType] = {**_CAPACITY, "cause": pl.String}
+_NODES: dict[str, PolarsType] = {
+    "cluster": pl.String,
+    "name": pl.String,
+    "chips": pl.Int64,
+    "chip_type": pl.String,
+    "partitions": pl.List(pl.String),
+}
+
+
+def _registered(capacity: pl.DataFrame) -> pl.DataFrame:
+    """What the accounting says the clusters had, each stretch once."""
+    whole = capacity.filter(col.node.is_null(), col.chips.fill_null(0) > 0, col.start_ns.is_not_null())
+    return whole.unique(["cluster", "start_ns"], keep="first", maintain_order=True).sort(
+        "cluster", "start_ns"
+    )
+
+
+def _listed(nodes: pl.DataFrame) -> pl.DataFrame:
+    """Every node once, by what the latest inventory that says it says of it."""
+    lists = nodes.with_columns(partitions=col.partitions.str.json_decode(pl.List(pl.String)))
+    ranked = lists.sort("at_ns", descending=True, nulls_last=True, maintain_order=True)
+    names = ("chips", "chip_type", "partitions")
+    once = ranked.group_by("cluster", name="node", maintain_order=True).agg(
+        *(col(name).drop_nulls().first() for name in names)
+    )
+    chips = once.filter(col.chips.fill_null(0) > 0).sort("cluster", "name")
+    return chips.select(*_NODES)
+
+
+def _usable(
+    listed: pl.DataFrame, registered: pl.DataFrame, attempts: pl.DataFrame, notices: list[Notice]
+) -> bool:
+    """Whether the nodes listed are those there were: all that the accounting registered, and all jobs name theirs."""
+    if listed.is_empty():
+        return False
+    total = int(listed["chips"].sum())
+    other = registered.filter(col.chips != total)
+    if registered["cluster"].n_unique() <= 1 and other.height:
+        chips = other["chips"][0]
+        message = f"{chips} chips are registered with the accounting, but {total} are on the nodes listed"
+        notices.append(Notice("capacity_differs", f"{message}: placement is not judged", other.height))
+        return False
+    unplaced = attempts.filter(col.start_ns.is_not_null(), col.chips > 0, col.nodes.is_null())
+    if unplaced.height:
+        message = f"{unplaced.height} attempts do not name their nodes (NodeList): placement is not judged"
+        notices.append(Notice("nodes_unknown", message, unplaced.height))
+        return False
+    return True
+
+
+def _basis(nodes: pl.DataFrame, registered: pl.DataFrame) -> str:
+    count = nodes["node"].n_unique()
+    what = f"{count} node{'s' if count != 1 else ''} listed"
+    return (
+        f"{what}, for as long as registered" if registered.height else f"{what}, taken as there all the time"
+    )
+
+
+def _from_registration(registered: pl.DataFrame) -> pl.DataFrame:
+    """One node for each cluster and type of chips, where the types make up the whole, else one for each cluster."""
+    largest = registered.sort("chips", descending=True).unique("cluster", keep="first", maintain_order=True)
+    rows = largest.select("cluster", "chips_by_type", "chips").iter_rows()
+    return pl.concat([_pseudo(_types(text, chips), cluster) for cluster, text, chips in rows])
+
+
+def _types(text: str | None, chips: int) -> dict[str, int]:
+    """Chips by type, from a JSON object that adds up to `chips`; else all of them without a type."""
+    try:
+        found = {str(kind): int(count) for kind, count in json.loads(text or "{}").items()}
+    except (ValueError, TypeError, AttributeError):
+        found = {}
+    return found if sum(found.values()) == chips else {UNTYPED: chips}
+
+
+def _pseudo(chips: dict[str, int], cluster: str | None = None) -> pl.DataFrame:
+    """One node for each type."""
+    rows = [
+        {"cluster": cluster, "name": WHOLE, "chips": count, "chip_type": kind or None, "partitions": None}
+        for kind, count in sorted(chips.items())
+        if count > 0
+    ]
+    return pl.DataFrame(rows, schema=_NODES)
+
+
+def _with_pools(nodes: pl.DataFrame) -> pl.DataFrame:
+    """The nodes numbered, with the pool of each: nodes of one type that are in the same partitions."""
+    alike = pl.struct("cluster", "chip_type", col.partitions.list.sort().list.join(","))
+    pool = alike.rank("dense").cast(pl.Int64) - 1
+    return nodes.with_columns(pool=pool).with_row_index("node").cast({"node": pl.Int64})
+
+
+def _there(nodes: pl.DataFrame, registered: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """When each node was there: while its cluster was registered, else all the time."""
+    whole = nodes.select("cluster", subject="node", chips="chips")
+    if registered.is_empty():
+        return whole.select(
+            "subject",
+            "chips",
+            start_ns=pl.lit(window.start_ns, pl.Int64),
+            end_ns=pl.lit(window.end_ns, pl.Int64),
+        ).select(*_CAPACITY)
+    spans = registered.select(
+        "cluster",
+        start_ns=pl.max_horizontal("start_ns", pl.lit(window.start_ns)),
+        end_ns=pl.min_horizontal(col.end_ns.fill_null(window.end_ns), pl.lit(window.end_ns)),
+    ).filter(col.start_ns < col.end_ns)
+    return whole.join(spans, on="cluster", nulls_equal=True).select(*_CAPACITY)
+
+
+def _unavailable(
+    nodes: pl.DataFrame, capacity: pl.DataFrame, window: Window, *, placed: bool
+) -> pl.DataFrame:
+    """When nodes were down or drained, as the accounting or a table of capacity has it."""
+    causes = col.state.replace_strict(CAUSES, default=None, return_dtype=pl.String)
+    down = capacity.filter(col.node.is_not_null()).with_columns(cause=causes).filter(col.cause.is_not_null())
+    down = down.unique(["cluster", "node", "start_ns", "cause"], keep="first", maintain_order=True)
+    if placed:
+        named = nodes.select("cluster", "node", node_chips="chips", key="name")
+        met = down.rename({"node": "key"}).join(named, on=["cluster", "key"], nulls_equal=True)
+        met = met.with_columns(subject="node", chips="node_chips")
+    else:
+        met = _on_pseudo(down, nodes)
+    clipped = met.with_columns(
+        start_ns=pl.max_horizontal(col.start_ns.fill_null(window.start_ns), pl.lit(window.start_ns)),
+        end_ns=pl.min_horizontal(col.end_ns.fill_null(window.end_ns), pl.lit(window.end_ns)),
+    )
+    return clipped.filter(col.start_ns < col.end_ns, col.chips > 0).select(*_UNAVAILABLE)
+
+
+def _on_pseudo(down: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Nodes that are down, on the one that stands for all of their type."""
+    stated = down.filter(col.chips.is_not_null()).with_columns(
+        chip_type=col.chips_by_type.str.extract(r'^\{"([^"]+)": ?\d+\}$', 1)
+    )
+    return _to_pseudo(stated, nodes)
+
+
+def _to_pseudo(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """`rows` (cluster, chip_type, …) with the number of the node that stands for their type, or for all types."""
+    by = ["cluster"] if nodes["cluster"].null_count() < nodes.height else []
+    kinds = nodes.select(*by, kind=col.chip_type.fill_null(UNTYPED), subject="node")
+    typed = rows.with_columns(kind=col.chip_type.fill_null(UNTYPED))
+    met = typed.join(kinds, on=[*by, "kind"], how="left", nulls_equal=True, maintain_order="left")
+    whole = kinds.filter(col.kind == UNTYPED).select(*by, whole="subject")
+    if by:
+        met = met.join(whole, on=by, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        met = met.with_columns(whole=pl.lit(whole["whole"][0] if whole.height else None, pl.Int64))
+    return met.with_columns(subject=pl.coalesce("subject", "whole"))
+
+
+def _leaked(
+    nodes: pl.DataFrame, listed: pl.DataFrame, attempts: pl.DataFrame, window: Window
+) -> pl.DataFrame:
+    """Chips that the scheduler counts as in use on a node where less runs: from when something last ran there."""
+    latest = listed.filter(col.chips_allocated.is_not_null()).sort("at_ns", nulls_last=False)
+    latest = latest.unique(["cluster", "node"], keep="last", maintain_order=True)
+    found = nodes.select("cluster", "name", subject="node").join(
+        latest.rename({"node": "name"}), on=["cluster", "name"], nulls_equal=True
+    )
+    used = on_nodes(attempts, nodes)
+    there = pl.coalesce("at_ns", pl.lit(window.end_ns))
+    running = used.filter(col.open).group_by("subject").agg(running=col.chips.sum())
+    last = used.filter(~col.open).group_by("subject").agg(over=col.end_ns.max())
+    rows = found.join(running, on="subject", how="left").join(last, on="subject", how="left")
+    since = pl.max_horizontal("last_busy_ns", "over", pl.lit(window.start_ns))
+    rows = rows.with_columns(
+        chips=col.chips_allocated - col.running.fill_null(0),
+        start_ns=since,
+        cause=pl.lit("leaked"),
+        end_ns=pl.min_horizontal(there, pl.lit(window.end_ns)),
+    )
+    return rows.filter(col.chips > 0, col.start_ns < col.end_ns).select(*_UNAVAILABLE)
+
+
+def on_nodes(attempts: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """One row for each node of each attempt ever started: subject (the node), id, start_ns, end_ns, chips, open.
+
+    The chips of an attempt are spread over its nodes as the file says, else evenly, the first ones taking the rest.
+    A node that is not listed has no number.
+    """
+    started = attempts.filter(col.start_ns.is_not_null(), col.chips > 0)
+    lists = started.with_columns(name=col.nodes.str.json_decode(pl.List(pl.String)))
+    many = col.name.list.len()
+    spread = (
+        lists.filter(many > 0)
+        .with_columns(many=many.cast(pl.Int64), nth=pl.int_ranges(0, many))
+        .explode("name", "nth")
+        .with_columns(chips=col.chips // col.many + (col.nth < col.chips % col.many).cast(pl.Int64))
+    )
+    numbers = nodes.select("cluster", "name", subject="node")
+    met = _as_stated(spread).join(
+        numbers, on=["cluster", "name"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return met.filter(col.chips > 0).select("subject", "id", "start_ns", "end_ns", "chips", "open")
+
+
+def on_types(attempts: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """The same where one node stands for all of a type: one row for each attempt and type of chips."""
+    started = attempts.filter(col.start_ns.is_not_null(), col.chips > 0)
+    mixed = started.filter(col.chip_type.is_null() & col.chips_by_type.is_not_null())
+    parts = [
+        {"id": row, "chip_type": kind or None, "chips": count}
+        for row, text, chips in mixed.select("id", "chips_by_type", "chips").iter_rows()
+        for kind, count in _types(text, chips).items()
+    ]
+    split = pl.DataFrame(parts, schema={"id": pl.Int64, "chip_type": pl.String, "chips": pl.Int64})
+    keys = ("cluster", "id", "start_ns", "end_ns", "open")
+    whole = started.join(mixed, on="id", how="anti").select(*keys, "chip_type", "chips")
+    both = pl.concat([whole, mixed.select(*keys).join(split, on="id")])
+    return _to_pseudo(both, nodes).select("subject", "id", "start_ns", "end_ns", "chips", "open")
+
+
+def _as_stated(spread: pl.DataFrame) -> pl.DataFrame:
+    """The chips that the file states for the node, where it states them."""
+    told = spread.filter(col.chips_by_node.is_not_null())
+    if told.is_empty():
+        return spread
+    tables = {text: json.loads(text) for text in told["chips_by_node"].unique()}
+    stated = [
+        tables[text].get(name) if text is not None else None
+        for text, name in spread.select("chips_by_node", "name").iter_rows()
+    ]
+    return spread.with_columns(chips=pl.coalesce(pl.Series(stated, dtype=pl.Int64), "chips"))

@@ -1,0 +1,182 @@
+"""Why jobs waited: every nanosecond from submission to start, by cause.
+
+Until it is eligible a job waits for what its user told it to (a dependency, a begin time), or for the scheduler to let
+a requeued one try again. From then on free chips are replayed over time: too few of them, enough but not on the nodes
+it needs, enough nodes but not in one place, or it would have fitted, and something else held it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+
+from mpg_cli.goodput import intervals
+from mpg_cli.goodput.scheduling.demand import STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# before it could start, and after; the report keeps this order
+BEFORE = ("dependency", "begin_time", "hold", "array_limit", "requeue_delay", "not_eligible")
+AFTER = (
+    "shortage", "unavailable", "fragmentation", "topology", "limit", "priority", "latency", "unplaced", "unknown",
+)  # fmt: skip
+CAUSES = (*BEFORE, *AFTER)
+# what the scheduler's reason says of the time before a job was eligible
+_REASONS = {
+    "dependency": "dependency", "begintime": "begin_time", "jobheld": "hold", "job_held": "hold",
+    "jobarraytasklimit": "array_limit", "held": "hold", "dependencyneversatisfied": "dependency",
+}  # fmt: skip
+_HOLDS = {
+    "dependency": "dependency",
+    "begin_time": "begin_time",
+    "held": "hold",
+    "array_limit": "array_limit",
+}
+# reasons that begin so are limits that somebody set
+LIMITS = (
+    "qos",
+    "assoc",
+    "maxper",
+    "partitiontimelimit",
+    "partitionnodelimit",
+    "licenses",
+    "reservation",
+    "group",
+)
+NEAR = 2 * 10**9
+
+
+def spans(attempts: pl.DataFrame) -> pl.DataFrame:
+    """The wait of each attempt that has one: its rows with eligible_ns, until_ns and before (cause until eligible).
+
+    Eligible is not after the start; where it never was, it is the end of the wait.
+    """
+    waits = attempts.filter(col.queue_wait_ns > 0).with_columns(until_ns=pl.coalesce("start_ns", "end_ns"))
+    stated = pl.coalesce("eligible_ns", pl.when(col.eligible_known).then("until_ns").otherwise("submit_ns"))
+    eligible = pl.min_horizontal(pl.max_horizontal(stated, "submit_ns"), "until_ns")
+    return waits.with_columns(eligible_ns=eligible, before=_before())
+
+
+def _before() -> pl.Expr:
+    """The cause of the time until the job was eligible."""
+    hold = col.holds.str.json_decode(pl.List(pl.String)).list.first().replace_strict(_HOLDS, default=None)
+    plain = col.reason.str.to_lowercase().str.replace_all("[^a-z]", "")
+    reason = plain.replace_strict(_REASONS, default=None, return_dtype=pl.String)
+    held = pl.when(plain.str.starts_with("jobheld")).then(pl.lit("hold"))
+    again = pl.when((col.attempt > 1) & ~col.resized).then(pl.lit("requeue_delay"))
+    array = pl.when(col.array.is_not_null()).then(pl.lit("array_limit"))
+    return pl.coalesce(again, reason, held, hold, array, pl.lit("not_eligible"))
+
+
+def decompose(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """Every wait by cause: id, cause, wait_ns; the rows of one id add up to its wait.
+
+    waits: see `spans` and `demand.classify`; segments: see `demand.timelines`; first: see `demand.first_in_line`.
+    """
+    before = waits.select("id", cause="before", wait_ns=col.eligible_ns - col.submit_ns)
+    after = _by_status(waits, segments)
+    latency = _first_and_fits(first, segments)
+    return _named(waits, pl.concat([before, after]), latency)
+
+
+def _by_status(waits: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """The time from eligible to start by status: differences of running totals, so that it is linear in both."""
+    length = col.end_ns - col.start_ns
+    totals = segments.sort("class", "start_ns").with_columns(
+        pl.when(col.status == status).then(length).otherwise(0).cum_sum().over("class").alias(status)
+        for status in STATUSES
+    )
+    since = _totals_at(waits.select("id", "class", at="eligible_ns"), totals)
+    until = _totals_at(waits.select("id", "class", at="until_ns"), totals)
+    both = (
+        waits.select("id", whole=col.until_ns - col.eligible_ns)
+        .join(since, on="id")
+        .join(until, on="id", suffix="_b")
+    )
+    parts = both.select(
+        "id", "whole", *((col(f"{status}_b") - col(status)).alias(status) for status in STATUSES)
+    )
+    parts = parts.with_columns(unknown=col.whole - pl.sum_horizontal(STATUSES)).drop("whole")
+    return parts.unpivot(index="id", variable_name="cause", value_name="wait_ns").filter(col.wait_ns != 0)
+
+
+def _totals_at(points: pl.DataFrame, totals: pl.DataFrame) -> pl.DataFrame:
+    """How long each status had lasted by `at`, for the class of each point: id, and a column for each status."""
+    keyed = points.with_columns(col("class").fill_null(-1)).sort("at")
+    met = keyed.join_asof(
+        totals.sort("start_ns"), left_on="at", right_on="start_ns", by="class", strategy="backward",
+        check_sortedness=False,
+    )  # fmt: skip
+    left = (col.end_ns - col.at).clip(0)
+    return met.select(
+        "id",
+        *(
+            (col(status) - pl.when(col.status == status).then(left).otherwise(0)).fill_null(0).alias(status)
+            for status in STATUSES
+        ),
+    )
+
+
+def _first_and_fits(first: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """How long each was first in line somewhere and would have fitted: id, latency_ns."""
+    own = intervals.union(first.select("id", "class", "start_ns", "end_ns"), ["id", "class"])
+    fits = segments.filter(col.status == "fits")
+    pieces = intervals.clip(own, fits, ["class"])
+    return pieces.group_by("id").agg(latency_ns=(col.end_ns - col.start_ns).sum())
+
+
+def _named(waits: pl.DataFrame, rows: pl.DataFrame, latency: pl.DataFrame) -> pl.DataFrame:
+    """Time in which a job would have fitted, by what held it: a limit, another before it, or the scheduler's cycle."""
+    limited = waits.select("id", limited=limited_by_reason())
+    rows = rows.join(limited, on="id").join(latency, on="id", how="left")
+    fits = rows.filter(col.cause == "fits").with_columns(latency_ns=col.latency_ns.fill_null(0))
+    free = fits.filter(~col.limited)
+    split = [
+        fits.filter(col.limited).select("id", cause=pl.lit("limit"), wait_ns="wait_ns"),
+        free.select("id", cause=pl.lit("latency"), wait_ns=pl.min_horizontal("latency_ns", "wait_ns")),
+        free.select("id", cause=pl.lit("priority"), wait_ns=(col.wait_ns - col.latency_ns).clip(0)),
+    ]
+    rest = rows.filter(col.cause != "fits").select("id", "cause", "wait_ns")
+    whole = pl.concat([rest, *split]).filter(col.wait_ns > 0)
+    return whole.group_by("id", "cause", maintain_order=True).agg(col.wait_ns.sum())
+
+
+def limited_by_reason() -> pl.Expr:
+    """Whether the reason recorded is a limit that somebody set."""
+    plain = col.reason.str.to_lowercase()
+    return pl.any_horizontal(plain.str.starts_with(word) for word in LIMITS).fill_null(value=False)
+
+
+def pieces(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """The same as stretches of time, in order: id, start_ns, end_ns, cause. For a few waits: it grows with events."""
+    before = waits.filter(col.submit_ns < col.eligible_ns).select(
+        "id", start_ns="submit_ns", end_ns="eligible_ns", cause="before"
+    )
+    after = waits.filter(col.eligible_ns < col.until_ns, col("class").is_not_null()).select(
+        "id", "class", limited=limited_by_reason(), start_ns="eligible_ns", end_ns="until_ns"
+    )
+    cut = intervals.clip(after, segments, ["class"], keep=["status"])
+    mine = first.join(waits.select("id"), on="id", how="semi")
+    own = intervals.union(mine, ["id"])
+    fits = cut.filter(col.status == "fits")
+    free = fits.filter(~col.limited).select("id", "start_ns", "end_ns")
+    parts = [
+        before,
+        _stretch(cut.filter(col.status != "fits"), col.status),
+        _stretch(fits.filter(col.limited), pl.lit("limit")),
+        _stretch(intervals.intersect(free, own, ["id"]), pl.lit("latency")),
+        _stretch(intervals.subtract(free, own, ["id"]), pl.lit("priority")),
+    ]
+    return pl.concat(parts).sort("id", "start_ns")
+
+
+def _stretch(rows: pl.DataFrame, cause: pl.Expr) -> pl.DataFrame:
+    return rows.select("id", "start_ns", "end_ns", cause=cause)
+
+
+def in_order(causes: Sequence[str]) -> list[str]:
+    """The causes in the order of the report."""
+    return sorted(causes, key=CAUSES.index)

@@ -1,0 +1,95 @@
+"""What schedulers' files say, from all of them, on one clock: the input of stitching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import polars as pl
+from polars import col
+
+from mpg_cli.scheduler import zones
+from mpg_parsers.scheduler_tables import SCHEDULER_TABLES
+
+if TYPE_CHECKING:
+    from mpg_cli.store import Dataset
+    from mpg_parsers.errors import Notice
+
+# what the formats of schedulers' files are called begins so
+FORMATS = ("slurm", "kubernetes", "job-table", "pbs")
+PATTERN = f"^(?:{'|'.join(FORMATS)})"
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows of the canonical tables of schedulers, with `cluster` filled in where only one is named.
+
+    sources: source, path, format, as_of_ns, naive_time, and scheduler (bool): whether it is a scheduler's file.
+    """
+
+    sources: pl.DataFrame
+    attempts: pl.DataFrame
+    pending: pl.DataFrame
+    capacity: pl.DataFrame
+    nodes: pl.DataFrame
+    topology: pl.DataFrame
+    scheduler_events: pl.DataFrame
+    rollups: pl.DataFrame
+    notices: list[Notice] = field(default_factory=list)
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """The tables by name."""
+        return {table.name: getattr(self, table.name) for table in SCHEDULER_TABLES}
+
+    def with_frames(self, frames: dict[str, pl.DataFrame]) -> Self:
+        """The records with other rows in the tables named."""
+        changed: dict[str, Any] = dict(frames)
+        return replace(self, **changed)
+
+
+def is_schedulers(form: str) -> bool:
+    """Whether files of this format come from a scheduler."""
+    return form.startswith(FORMATS)
+
+
+def has_records(dataset: Dataset) -> bool:
+    """Whether any file of the dataset comes from a scheduler."""
+    return any(is_schedulers(form) for form in dataset.scan("sources").collect()["format"])
+
+
+def has_traces(dataset: Dataset) -> bool:
+    """Whether any file of the dataset is of devices."""
+    return not all(is_schedulers(form) for form in dataset.scan("sources").collect()["format"])
+
+
+def load(dataset: Dataset, *, tz: str, cut: bool) -> Records:
+    """The records of a dataset, on one clock.
+
+    tz: zone of wall times that name none, "" for unknown; cut: whether absolute times will be held against them.
+    Raises InputError naive_time where the zone of wall times would decide a figure and is not known.
+    """
+    sources = dataset.scan("sources").collect().sort("source")
+    sources = sources.with_columns(scheduler=col.format.str.contains(PATTERN))
+    tables = [_on_one_cluster(dataset.scan(table.name).collect()) for table in SCHEDULER_TABLES]
+    records = Records(sources, *tables)
+    named = _clusters(records)
+    if len(named) == 1:
+        records = _with_cluster(records, named[0])
+    return zones.on_one_clock(records, tz=tz, cut=cut)
+
+
+def _on_one_cluster(rows: pl.DataFrame) -> pl.DataFrame:
+    """An empty name is none."""
+    return rows.with_columns(cluster=pl.when(col.cluster != "").then("cluster"))
+
+
+def _clusters(records: Records) -> list[str]:
+    """The names of the clusters, in order."""
+    frames = [rows.select("cluster") for rows in records.frames().values()]
+    return sorted(pl.concat(frames)["cluster"].drop_nulls().unique())
+
+
+def _with_cluster(records: Records, name: str) -> Records:
+    """Where the files name one cluster, those that name none are of it too."""
+    frames = records.frames().items()
+    return records.with_frames({key: rows.with_columns(col.cluster.fill_null(name)) for key, rows in frames})

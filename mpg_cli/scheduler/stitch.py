@@ -1,0 +1,228 @@
+"""Records into attempts of jobs: resized, requeued, lost and reused ones told apart.
+
+A job is what its user submitted; an attempt is one allocation of it, or the wait for one that never came. Requeueing
+begins a new attempt with a new submission. The components of a heterogeneous job are rows of one attempt.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+from polars import col
+
+from mpg_parsers.errors import Notice
+
+SECOND = 10**9
+NEAR = 2 * SECOND  # within this two records of one instant lie, as different parts of a scheduler write it
+# states of a record after which the same job may run again
+AGAIN = (
+    "REQUEUED",
+    "PREEMPTED",
+    "NODE_FAIL",
+    "RESIZING",
+    "BOOT_FAIL",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "REQUEUE",
+)
+WAITING = ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "CONFIGURING_PENDING")
+RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED")
+ALIVE = (*WAITING, *RUNNING)
+
+
+def stitched(records: pl.DataFrame, as_of: pl.DataFrame, given: int | None = None) -> pl.DataFrame:
+    """Attempts of jobs, from records that are there once each (see `merge.merged`).
+
+    as_of: cluster, as_of_ns; given: what the user says counts as now. The columns of the table and: job_id (a number for each job), attempt (from 1), open (not
+    over at as_of), resized (goes on from the record before), end_ns closed at as_of, run_ns and queue_wait_ns (0 for
+    resized ones, null where the submission is not known), ran_ns: from start to end without suspension.
+    """
+    rows = records.join(as_of, on="cluster", how="left", nulls_equal=True)
+    rows = _clean(rows)
+    rows = _numbered(rows)
+    return _timed(rows, given).drop("as_of_ns")
+
+
+def _clean(rows: pl.DataFrame) -> pl.DataFrame:
+    """No start for what waits (controllers put the one they expect), none after the end."""
+    waits = col.state.is_in(WAITING).fill_null(value=False) & (
+        col.start_ns.is_null() | col.end_ns.is_null() | (col.start_ns >= col.as_of_ns)
+    )
+    start = pl.when(~waits).then("start_ns")
+    rows = rows.with_columns(start_ns=start, end_ns=pl.when(~waits).then("end_ns"))
+    # cancelled while it waited: controllers write the end as the start, accounting writes none
+    never = (col.start_ns == col.end_ns) & (col.chips.fill_null(0) == 0)
+    return rows.with_columns(start_ns=pl.when(~never.fill_null(value=False)).then("start_ns"))
+
+
+def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with job_id, attempt and resized."""
+    by = ["cluster", "raw_id"]
+    rows = rows.sort(*by, "submit_ns", "start_ns", nulls_last=True)
+    before = {name: col(name).shift(1).over(by) for name in ("state", "end_ns", "submit_ns", "user", "name")}
+    follows = pl.int_range(pl.len()).over(by) > 0
+    at_its_end = (col.submit_ns - before["end_ns"]).abs() <= NEAR
+    other = pl.any_horizontal((col(name) != before[name]).fill_null(value=False) for name in ("user", "name"))
+    again = before["state"].is_in(AGAIN).fill_null(value=True) | at_its_end.fill_null(value=False)
+    resized = (
+        follows & (before["state"] == "RESIZING").fill_null(value=False) & at_its_end.fill_null(value=True)
+    )
+    rows = rows.with_columns(resized=resized, _new=(~follows | other | ~again).cast(pl.Int64)).with_columns(
+        _life=col._new.cum_sum().over(by)
+    )
+    rows = rows.with_columns(attempt=pl.int_range(1, pl.len() + 1).over(*by, "_life"))
+    jobs = pl.struct("cluster", "job", "_life").rank("dense").cast(pl.Int64) - 1
+    return rows.with_columns(job_id=jobs).drop("_new", "_life")
+
+
+def _timed(rows: pl.DataFrame, given_as_of: int | None) -> pl.DataFrame:
+    """The rows with their lengths of time."""
+    alive = col.state.is_in(ALIVE).fill_null(value=False)
+    open_ = alive & (col.end_ns.is_null() | (col.end_ns > col.as_of_ns).fill_null(value=False))
+    begun = pl.when(col.resized).then(pl.max_horizontal("start_ns", "submit_ns")).otherwise("start_ns")
+    rows = rows.with_columns(open=open_, start_ns=begun, suspended_ns=col.suspended_ns.fill_null(0))
+    # what is not over has run as long as its record says, which may be older than the latest one; likewise what
+    # failed to say when it ended
+    known = pl.coalesce(col.start_ns + col.run_ns + col.suspended_ns, "as_of_ns")
+    rows = rows.with_columns(
+        end_ns=pl.when(col.open & col.start_ns.is_null()).then("as_of_ns")
+        .when(col.open).then(pl.lit(given_as_of, pl.Int64).fill_null(known))
+        .otherwise(pl.coalesce("end_ns", col.start_ns + col.run_ns + col.suspended_ns))
+    )  # fmt: skip
+    held = (col.end_ns - col.start_ns).clip(0)
+    ran = (held - pl.min_horizontal(held, "suspended_ns")).fill_null(0)
+    # what the scheduler says it ran, but of a resized or open one it counts what is not this record's
+    stated = pl.when(~col.resized & ~col.open).then("run_ns")
+    until = pl.coalesce("start_ns", "end_ns")
+    waited = pl.when(col.resized).then(0).otherwise((until - col.submit_ns).clip(0))
+    return rows.with_columns(
+        ran_ns=ran,
+        run_ns=pl.when(col.start_ns.is_null()).then(0).otherwise(pl.coalesce(stated, ran)),
+        queue_wait_ns=waited,
+    )
+
+
+def as_of_clusters(attempts: pl.DataFrame, sources: pl.DataFrame, given: int | None) -> pl.DataFrame:
+    """The latest instant known of each cluster (cluster, as_of_ns), or the one given."""
+    known = (
+        attempts.select("source", "cluster").unique().join(sources.select("source", "as_of_ns"), on="source")
+    )
+    latest = known.group_by("cluster").agg(col.as_of_ns.max())
+    return latest if given is None else latest.with_columns(as_of_ns=pl.lit(given, pl.Int64))
+
+
+def differing(attempts: pl.DataFrame) -> Notice | None:
+    """Where the time that a record says it ran is not that from its start to its end, without suspension."""
+    told = attempts.filter(
+        ~col.open, ~col.resized, col.start_ns.is_not_null(), (col.run_ns - col.ran_ns).abs() > NEAR
+    )
+    if told.is_empty():
+        return None
+    job = told["job"][0]
+    message = (
+        f"elapsed time of job {job} and others is not that from start to end, which chip-time is told from"
+    )
+    return Notice("inconsistent_times", message, told.height)
+
+
+def lost(attempts: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, list[Notice]]:
+    """Attempts that the accounting lost, as the controller's log has them, put in their place.
+
+    A requeue after a node failure may leave one record with the first submission: the log has one more allocation.
+    Returns all attempts, renumbered, and a notice of what was added.
+    """
+    begun = _missing_allocations(attempts, events)
+    if begun.is_empty():
+        return attempts, []
+    added = _as_attempts(begun, attempts)
+    whole = _resubmitted(attempts, added)
+    rows = pl.concat([whole, added.select(whole.columns)], how="vertical_relaxed")
+    order = col.start_ns.fill_null(2**62)
+    rows = rows.with_columns(_order=order).sort("cluster", "raw_id", "job_id", "_order")
+    rows = rows.with_columns(attempt=pl.int_range(1, pl.len() + 1).over("cluster", "raw_id", "job_id"))
+    return rows.drop("_order"), [_lost_notice(added)]
+
+
+def _missing_allocations(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Allocations in the log of a job that is in the records, of which no record has the start.
+
+    Columns of the event, end_ns (the next event that ends it) and next_ns (the next allocation).
+    """
+    begun = events.filter(col.event.is_in(["allocate", "start"]), col.raw_id.is_not_null())
+    if begun.is_empty() or attempts.is_empty():
+        return begun.with_columns(end_ns=pl.lit(None, pl.Int64))
+    starts = attempts.filter(col.start_ns.is_not_null()).select("cluster", "raw_id", at="start_ns").sort("at")
+    begun = begun.with_columns(at="ts_ns").sort("at")
+    near = begun.join_asof(
+        starts.with_columns(found="at"),
+        on="at",
+        by=["cluster", "raw_id"],
+        strategy="nearest",
+        tolerance=NEAR,
+    )
+    known = attempts.select("cluster", "raw_id").unique()
+    missing = near.filter(col.found.is_null()).join(
+        known, on=["cluster", "raw_id"], how="semi", nulls_equal=True
+    )
+    ends = (
+        events.filter(
+            col.event.is_in(["end", "requeue", "preempt", "node_failure"]), col.raw_id.is_not_null()
+        )
+        .select("cluster", "raw_id", at="ts_ns", end_ns="ts_ns", ended="event")
+        .sort("at")
+    )
+    closed = missing.sort("at").join_asof(ends, on="at", by=["cluster", "raw_id"], strategy="forward")
+    return closed.filter(col.end_ns.is_not_null()).drop("at", "found")
+
+
+def _as_attempts(begun: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """One attempt for each of the allocations, like the job's first later record but for the times and the nodes."""
+    like = attempts.sort("submit_ns").with_columns(_submit="submit_ns")
+    second = SECOND
+    rows = (
+        begun.select(
+            "cluster", "raw_id", _nodes="nodes",
+            start_at=col.ts_ns // second * second, end_at=col.end_ns // second * second, _source="source",
+        )
+        .sort("start_at")
+        .join_asof(
+            like.sort("submit_ns"), left_on="start_at", right_on="submit_ns", by=["cluster", "raw_id"],
+            strategy="backward",
+        )
+        .filter(col.job_id.is_not_null())
+    )  # fmt: skip
+    ran = col.end_at - col.start_at
+    none, nothing = pl.lit(value=False), pl.lit(0, pl.Int64)
+    return rows.with_columns(
+        submit_ns="_submit", start_ns="start_at", end_ns="end_at", nodes=pl.coalesce("_nodes", "nodes"),
+        source="_source", run_ns=ran, ran_ns=ran, suspended_ns=nothing, open=none, resized=none,
+        queue_wait_ns=(col.start_at - col._submit).clip(0), state=pl.lit("NODE_FAIL"),
+        chips_by_node=pl.lit(None, pl.String), line=pl.lit(None, pl.Int64),
+    )  # fmt: skip
+
+
+def _resubmitted(attempts: pl.DataFrame, added: pl.DataFrame) -> pl.DataFrame:
+    """The recorded attempts, those after a lost one with the end of that as their submission."""
+    ends = added.select("cluster", "raw_id", at="end_ns", requeued="end_ns").sort("at")
+    rows = attempts.with_columns(at=col.start_ns.fill_null(2**62)).sort("at")
+    rows = rows.join_asof(ends, on="at", by=["cluster", "raw_id"], strategy="backward")
+    late = col.requeued.is_not_null() & (col.submit_ns < col.requeued)
+    rows = rows.with_columns(
+        submit_ns=pl.when(late).then("requeued").otherwise("submit_ns"),
+        eligible_ns=pl.when(late & (col.eligible_ns < col.requeued))
+        .then("requeued")
+        .otherwise("eligible_ns"),
+    )
+    waited = (pl.coalesce("start_ns", "end_ns") - col.submit_ns).clip(0)
+    return rows.with_columns(queue_wait_ns=pl.when(late).then(waited).otherwise("queue_wait_ns")).drop(
+        "at", "requeued"
+    )
+
+
+def _lost_notice(added: pl.DataFrame) -> Notice:
+    lost_ns = added.select((col.chips.fill_null(0) * col.ran_ns).sum()).item()
+    jobs = ", ".join(sorted(set(added["job"]))[:5])
+    message = (
+        f"the accounting lost {added.height} attempt{'s' if added.height != 1 else ''} (job {jobs}) that the "
+        f"controller's log has: {lost_ns // SECOND} chip-s are counted again"
+    )
+    return Notice("lost_attempts", message, added.height)
