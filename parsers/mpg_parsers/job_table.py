@@ -31,12 +31,14 @@ class JobTableParser:
     """Reads tables in which a row is a job, an attempt of one, or a node."""
 
     name: str = "job-table"
-    description: str = "any table of jobs or nodes (CSV, JSON, Parquet, SWF, Philly's job log); --map tells which column is which"
+    description: str = (
+        "table of jobs or nodes: CSV, JSON, Parquet, SWF, Philly's log; --map tells what its columns are"
+    )
     tables: tuple[str, ...] = ("sources", "attempts", "nodes", "capacity")
 
     def sniff(self, head: bytes, path: str) -> str:  # noqa: ARG002 - the name decides nothing
         """A header line, or objects some of whose names are those of jobs or nodes. What is missing `parse` tells."""
-        return formats.sniff(Utf8Stream(io.BytesIO(head)).read(1 << 16), head)
+        return formats.sniff(head, Utf8Stream(io.BytesIO(head)).read(1 << 16))
 
     def parse(self, source: Source, options: ParseOptions) -> Iterator[Batch]:
         """Batches of attempts, or of nodes and capacity; then sources. Memory does not grow with the file, but for
@@ -47,7 +49,7 @@ class JobTableParser:
         """
         table = formats.read(source, options)
         if not options.columns and node_table.is_one(table.columns):
-            yield from node_table.batches(table, options.tz)
+            yield from node_table.batches(table, options.tz, source.path)
             return
         plan = choose(table.columns, options.columns, source.path)
         yield from _jobs(table, plan, source, options.tz)

@@ -20,22 +20,19 @@ if TYPE_CHECKING:
 ODD = {
     "fractional": (
         "fractional_chips",
-        "numbers of chips are fractions and were rounded up: shared chips count whole",
+        "numbers of chips that are fractions, rounded up as shared chips count whole",
     ),
-    "submit_after_start": ("submit_after_start", "jobs are submitted after they start, as the table has it"),
+    "submit_after_start": ("submit_after_start", "jobs that the table has submitted after they start"),
     "run_differs": (
         "run_differs",
-        "jobs ran longer or shorter than from start to end; start and end were taken",
+        "jobs that ran longer or shorter than from start to end, which were taken",
     ),
-    "chip_time_differs": (
-        "chip_time_differs",
-        "rows state a chip-time that is not chips times the time they ran",
-    ),
+    "chip_time_differs": ("chip_time_differs", "rows whose chip-time is not chips times the time they ran"),
     "repeated_ids": (
         "repeated_ids",
         (
-            "rows have the id and submission of an earlier row and count as jobs of their own (#2, …); where they are "
-            "attempts of one job, name the column that numbers them: --map attempt=COLUMN"
+            "rows with the id and submission of an earlier row, which count as jobs of their own, named …#2 (if "
+            "they are attempts of one job, name the column that numbers them: --map attempt=COLUMN)"
         ),
     ),
 }
@@ -115,7 +112,7 @@ def _unread(tally: Tally) -> list[Notice]:
 
 def _odd(tally: Tally) -> list[Notice]:
     return [
-        Notice(kind, f"{tally.odd[name]} {text}", tally.odd[name])
+        Notice(kind, f"{text}: {tally.odd[name]}", tally.odd[name])
         for name, (kind, text) in ODD.items()
         if tally.odd[name]
     ]

@@ -13,7 +13,7 @@ from polars import col
 from mpg_parsers.jobtable import values
 from mpg_parsers.jobtable.names import names, squeezed, states
 from mpg_parsers.jobtable.node_lists import as_json, chips_by_node
-from mpg_parsers.jobtable.table import BROKEN, LINE
+from mpg_parsers.jobtable.table import BROKEN, LINE, count_bad
 from mpg_parsers.scheduler_tables import ATTEMPTS, RECORD_KINDS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Rows:
         self.plan = plan
         self.clock = values.Clock(tz)
         self.tally = Tally()
-        self._seen = pl.DataFrame(schema={"key": pl.UInt64, "seen": pl.Int64})
+        self._seen = pl.Series("key", [], pl.UInt64)
         self._mark = hashlib.sha256(mark).hexdigest()[:8]
 
     def take(self, piece: pl.DataFrame) -> pl.DataFrame:
@@ -59,7 +59,7 @@ class Rows:
         read, bad = self._values(piece)
         read = self._derived(read)
         wrong = self._wrong(read, bad)
-        self._count_bad(read, wrong)
+        count_bad(read.select(LINE, why=wrong), self.tally.bad, self.tally.first_bad)
         kept = read.filter(wrong.is_null())
         self.tally.rows += piece.height
         self.tally.kept += kept.height
@@ -206,16 +206,6 @@ class Rows:
         ]
         return frame.select(pl.coalesce(pl.when(test).then(why) for test, why in reasons)).to_series()
 
-    def _count_bad(self, read: pl.DataFrame, wrong: pl.Series) -> None:
-        if wrong.null_count() == len(wrong):
-            return
-        found = (
-            read.select(LINE, why=wrong).drop_nulls("why").group_by("why").agg(col(LINE).min(), n=pl.len())
-        )
-        for why, line, count in found.select("why", LINE, "n").iter_rows():
-            self.tally.bad[why] += count
-            self.tally.first_bad.setdefault(why, line)
-
     def _compare(self, kept: pl.DataFrame) -> None:
         """Count what a file says twice, and differently."""
         tests = {"submit_after_start": col("submit_ns") > col("start_ns")}
@@ -269,12 +259,14 @@ class Rows:
 
     def _told_apart(self, kept: pl.DataFrame) -> pl.DataFrame:
         """Rows with the id and the submission of an earlier one get ids of their own: tasks of one array, say."""
-        key = pl.struct("raw_id", "submit_ns").hash()
-        kept = kept.with_columns(key=key).join(self._seen, on="key", how="left", maintain_order="left")
-        number = pl.int_range(pl.len()).over("key") + col("seen").fill_null(0)
-        kept = kept.with_columns(number=number)
-        self._seen = pl.concat([self._seen, kept.group_by("key").agg(seen=pl.len().cast(pl.Int64))])
-        self._seen = self._seen.group_by("key").agg(col("seen").sum())
+        keys = kept.select(key=col("raw_id").hash() ^ col("submit_ns").hash(1))["key"]
+        after, before = self._seen.search_sorted(keys, "right"), self._seen.search_sorted(keys, "left")
+        self._seen = pl.concat([self._seen, keys]).sort()  # 8 bytes a row are all that is kept of it
+        earlier = after.cast(pl.Int64) - before.cast(pl.Int64)
+        if not (earlier > 0).any() and keys.n_unique() == len(keys):
+            return kept
+        kept = kept.with_columns(key=keys, earlier=earlier)
+        kept = kept.with_columns(number=col("earlier") + pl.int_range(pl.len()).over("key"))
         self.tally.odd["repeated_ids"] += int((kept["number"] > 0).sum())
         own = (
             pl.when(col("number") > 0)

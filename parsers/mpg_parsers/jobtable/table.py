@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator, Sequence
 
     from mpg_parsers.errors import Notice
@@ -52,3 +53,13 @@ def framed(columns: dict[str, list[str | None]], first: int, broken: dict[int, s
     reasons = [broken.get(index) for index in range(height)] if broken else [None] * height
     lines = pl.int_range(first, first + height, dtype=pl.Int64, eager=True)
     return frame.with_columns(lines.alias(LINE), pl.Series(BROKEN, reasons, pl.String))
+
+
+def count_bad(found: pl.DataFrame, bad: Counter[str], first: dict[str, int]) -> None:
+    """Add the rows of `found` (LINE, why: null if nothing is wrong) to the counts and the first lines by reason."""
+    wrong = found.drop_nulls("why")
+    if not wrong.height:
+        return
+    for why, line, count in wrong.group_by("why").agg(pl.col(LINE).min(), n=pl.len()).iter_rows():
+        bad[why] += count
+        first.setdefault(why, line)

@@ -141,11 +141,12 @@ def _pieces(
         body = memoryview(block)[skip:] if skip else block
         skip = max(0, skip - len(block))
         if len(body):
-            yield _frame(bytes(body), found, needed, line)
+            yield frame(bytes(body), found, needed, line)
             line += bytes(body).count(b"\n")
 
 
-def _frame(body: bytes, found: Header, needed: Sequence[str], line: int) -> pl.DataFrame:
+def frame(body: bytes, found: Header, needed: Sequence[str], line: int) -> pl.DataFrame:
+    """The rows of `body`, whose first line is number `line` of the file: texts, LINE and BROKEN. No row is blank."""
     names = [f"c{index}" for index in range(len(found.columns))]
     title = found.delimiter.join((*names, MORE)).encode() + b"\n"
     wanted = {name: column for name, column in zip(names, found.columns, strict=True) if column in needed}
@@ -159,10 +160,10 @@ def _frame(body: bytes, found: Header, needed: Sequence[str], line: int) -> pl.D
         )
     except PolarsError:
         raw = _line_by_line(body, found.delimiter, [*names, MORE])
-    frame = _numbered(raw, body, line).filter(
+    rows = _numbered(raw, body, line).filter(
         ~pl.all_horizontal(pl.col(*names).is_null()) | pl.col(BROKEN).is_not_null()
     )
-    return frame.select(*(pl.col(name).alias(column) for name, column in wanted.items()), LINE, BROKEN)
+    return rows.select(*(pl.col(name).alias(column) for name, column in wanted.items()), LINE, BROKEN)
 
 
 def _numbered(raw: pl.DataFrame, body: bytes, line: int) -> pl.DataFrame:

@@ -21,12 +21,13 @@ FINER = ((100_000_000_000, "ms"), (100_000_000_000_000, "us"), (100_000_000_000_
 OLDEST = 100_000_000 * SECOND  # an instant before 1973 is no date but a time since an unknown beginning
 NO_VAL = (4294967294, 4294967295)  # Slurm's
 # fast ways to read a whole column; anything else goes through wall_times
-FORMATS = (
-    ("%Y-%m-%d %H:%M:%S", False),
-    ("%Y-%m-%dT%H:%M:%S", False),
-    ("%Y-%m-%d %H:%M:%S%:z", True),
-    ("%Y-%m-%dT%H:%M:%S%:z", True),
+FORMATS = tuple(
+    f"%Y-%m-%d{between}%H:%M:%S{fraction}{zone}"
+    for fraction in ("", "%.f")
+    for between in (" ", "T")
+    for zone in ("", "Z", "%:z")
 )
+TRIED = 64  # cells by which a format is chosen
 _CLOCK = r"^(?:(\d+)(?:-| days? ?,? ?\+?))?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)$"
 _SUFFIXED = r"^(\d+(?:\.\d+)?) ?([a-zA-Z]+)$"
 
@@ -183,16 +184,15 @@ def _of_numbers(number: pl.Series, name: str, unit: str, clock: Clock) -> pl.Ser
 
 def _of_texts(text: pl.Series, clock: Clock) -> Read:
     """Dates, most of them in one format."""
-    none = text.null_count()
-    for form, zoned in FORMATS:
-        dates = text.str.to_datetime(form, strict=False, time_unit="ns", time_zone="UTC" if zoned else None)
-        if dates.null_count() == none:
-            clock.walls = True
-            ns = dates.dt.epoch("ns") if zoned else _placed(dates, clock)
-            return Read(ns, pl.repeat(value=False, n=len(text), eager=True))
-    dashed = text.str.replace(r"^(\d{4})/(\d\d)/(\d\d)", "$1-$2-$3").str.replace(
-        r"(\d\d):(\d\d) ([+-]\d)", "$1:$2$3"
-    )
+    sample = text.drop_nulls().head(TRIED)
+    form = next((form for form in FORMATS if not _dates(sample, form).null_count()), None)
+    if form is not None and (dates := _dates(text, form)).null_count() == text.null_count():
+        clock.walls = True
+        ns = dates.dt.epoch("ns") if form.endswith(("Z", "z")) else _placed(dates, clock)
+        return Read(ns, pl.repeat(value=False, n=len(text), eager=True))
+    dashed = text.str.replace(r"^(\d{4})/(\d\d)/(\d\d)", "$1-$2-$3")
+    dashed = dashed.str.replace(r"^(\d{4}-\d\d-\d\d)$", "${1}T00:00:00")
+    dashed = dashed.str.replace(r"(\d\d):(\d\d) ([+-]\d)", "$1:$2$3")
     times = wall_times.parse(dashed, clock.tz)
     clock.walls = clock.walls or bool(times.ns.is_not_null().any())
     clock.naive = clock.naive or (times.naive and not clock.tz)
@@ -200,6 +200,11 @@ def _of_texts(text: pl.Series, clock: Clock) -> Read:
     return Read(
         times.ns, times.bad | (text.is_not_null() & times.ns.is_null() & ~times.unsure & ~_no_time(text))
     )
+
+
+def _dates(text: pl.Series, form: str) -> pl.Series:
+    zone = "UTC" if form.endswith("z") else None
+    return text.str.to_datetime(form, strict=False, time_unit="ns", time_zone=zone)
 
 
 def _no_time(text: pl.Series) -> pl.Series:
