@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpg_parsers.slurm import sacct_json, sacct_text, sniffing
+from mpg_parsers.slurm import conf, ctld_log, events, nodes, sacct_json, sacct_text, sniffing, topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 READERS = {
     "sacct": sacct_text.parse,
     "sacct-json": sacct_json.parse,
+    "events": events.parse,
+    "nodes": nodes.parse_text,
+    "nodes-json": nodes.parse_json,
+    "sinfo-json": nodes.parse_sinfo,
+    "partitions": nodes.parse_partitions,
+    "topology": topology.parse,
+    "conf": conf.parse,
+    "gres-conf": conf.parse_gres,
+    "ctld-log": ctld_log.parse,
 }
 
 

@@ -33,6 +33,11 @@ class About:
         if ns is not None:
             self.as_of_ns = max(ns, self.as_of_ns) if self.as_of_ns is not None else ns
 
+    def is_naive(self, *said: bool | None) -> None:
+        """What columns of times said; see times.Column."""
+        every = (self.naive, *said)
+        self.naive = True if True in every else False if False in every else None
+
     def notice(self, kind: str, message: str, count: int = 1) -> None:
         """Something wrong that does not keep the rest from being read."""
         self.notices.append(Notice(kind, message, count))

@@ -251,7 +251,7 @@ def _chips(texts: pl.Series, parse: Callable[[str], tres.Chips]) -> pl.DataFrame
             "text": unique,
             "total": [chips.total for chips in found],
             "type": [chips.type for chips in found],
-            "by_type": [json.dumps(chips.by_type) if chips.by_type else None for chips in found],
+            "by_type": [chips.as_json() for chips in found],
         },
         schema={"text": pl.String, "total": pl.Int64, "type": pl.String, "by_type": pl.String},
     )

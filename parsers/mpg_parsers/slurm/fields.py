@@ -52,7 +52,13 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
-def _unique_tres(text: str) -> bool:
+def is_time(text: str) -> bool:
+    """Whether the text is a time with its date, or a word for none."""
+    return _TIME.fullmatch(text) is not None
+
+
+def unique_tres(text: str) -> bool:
+    """Whether the text is one list of resources, in which none comes twice."""
     names = [part.partition("=")[0] for part in text.split(",")]
     return is_tres(text) and len(set(names)) == len(names)
 
@@ -67,7 +73,7 @@ _KINDS: tuple[tuple[Callable[[str], bool], str], ...] = (
     ),
     (_matches(re.compile(r"\d*|UNLIMITED|Partition_Limit")), "timelimitraw"),
     (lambda text: is_job_state(text), "state"),
-    (_unique_tres, "alloctres reqtres tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin tresusageouttot"),
+    (unique_tres, "alloctres reqtres tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin tresusageouttot"),
     (_matches(_EXIT), "exitcode derivedexitcode"),
     (is_hostlist, "nodelist"),
     (_matches(_ID), "jobid jobidraw"),

@@ -6,7 +6,8 @@ import io
 import re
 
 from mpg_parsers.chrome.text import Utf8Stream
-from mpg_parsers.slurm import sacct_text
+from mpg_parsers.slurm import ctld_log, events, sacct_text
+from mpg_parsers.slurm.tres import ACCELERATORS
 
 
 def kind_of(head: bytes) -> str:
@@ -19,7 +20,42 @@ def kind_of(head: bytes) -> str:
         return "sacct"
     if sacct_text.is_cut(lines):
         return "sacct-cut"
-    return ""
+    if events.find_header(lines):
+        return "events"
+    for line in lines[:MOST_LINES]:
+        found = next((kind for kind, first in _LINES if first.match(line)), "")
+        if found:
+            return found
+        if line.strip() and not line.lstrip().startswith("#"):
+            break
+    if _conf(lines):
+        return "conf"
+    return "ctld-log" if ctld_log.is_log(lines) else ""
+
+
+MOST_LINES = 400
+# what the first line that is no comment looks like
+_LINES = (
+    ("job", re.compile(r"JobId=\d+ .*(?:JobName|ArrayJobId|HetJobId)=")),
+    ("nodes", re.compile(r"NodeName=\S+ (?:Arch=|CoresPerSocket=|CPUAlloc=|NodeAddr=\S+ NodeHostName=)")),
+    ("partitions", re.compile(r"PartitionName=\S+(?:$| AllowGroups=)")),
+    ("topology", re.compile(r"\s*(?:SwitchName|BlockName)=\S+|\s*-?\s*topology:\s*\S+\s*$", re.IGNORECASE)),
+    (
+        "gres-conf",
+        re.compile(
+            rf"\s*(?:NodeName=\S+\s+)?(?:AutoDetect=\w+\s+)?Name=(?:{'|'.join(ACCELERATORS)}|mps|shard)\b|\s*AutoDetect=\w+\s*$",
+            re.IGNORECASE,
+        ),
+    ),
+    ("conf", re.compile(r"\s*NodeName=\S+\s.*(?:CPUs|Gres|RealMemory|Sockets|State|Feature)=|\s*PartitionName=\S+\s+.*Nodes=", re.IGNORECASE)),
+)
+_SETTING = re.compile(r"\s*(ClusterName|SlurmctldHost|ControlMachine|SlurmctldPort|AuthType|NodeName|PartitionName)\s*=\s*\S", re.IGNORECASE)
+
+
+def _conf(lines: list[str]) -> bool:
+    """Whether they are of slurm.conf: several of the settings that it must have."""
+    found = {match[1].lower() for line in lines if (match := _SETTING.match(line))}
+    return len(found) > 1 and bool(found & {"clustername", "slurmctldhost", "controlmachine", "partitionname"})
 
 
 _FIRST = re.compile(r'\s*\{\s*"(?:jobs|nodes|sinfo|meta|errors|warnings|last_update|last_backfill)"\s*:')

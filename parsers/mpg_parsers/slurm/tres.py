@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -36,6 +37,10 @@ class Chips:
     def type(self) -> str | None:
         """The type of all of them; None where there are several or it is not told."""
         return next(iter(self.by_type)) if len(self.by_type) == 1 else None
+
+    def as_json(self) -> str | None:
+        """by_type as a JSON object; None where no type is told."""
+        return json.dumps(self.by_type) if self.by_type else None
 
     def times(self, nodes: int) -> Chips:
         """As many on each of `nodes` nodes."""
