@@ -85,10 +85,11 @@ def parsers() -> tuple[Parser, ...]:
     from mpg_parsers.nsys_jax import NSYS_JAX
     from mpg_parsers.pytorch import PYTORCH
     from mpg_parsers.rocprofv3 import ROCPROFV3
+    from mpg_parsers.slurm_files import SLURM
     from mpg_parsers.xla_profile import XLA_PROFILE
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, KUBERNETES, JOB_TABLE, PYTORCH)
+    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, SLURM, KUBERNETES, JOB_TABLE, PYTORCH)
     return (*(_load(entry) for entry in entries), *own)
 
 
