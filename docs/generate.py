@@ -214,6 +214,8 @@ def _type(shape: dict[str, Any]) -> str:
         return " or ".join(_type(part) for part in shape["anyOf"])
     if "$ref" in shape:
         return str(shape["$ref"]).rpartition("/")[2]
+    if "prefixItems" in shape:
+        return f"list of {' and '.join(_type(part) for part in shape['prefixItems'])}"
     if shape.get("type") == "array":
         return f"list of {_type(shape['items'])}"
     if shape.get("type") == "object":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import orjson
@@ -16,18 +18,29 @@ _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 def render(report: Report) -> bytes:
     r"""The report as UTF-8 JSON: keys in the order of the model, two spaces of indentation, a final newline.
 
-    Lone surrogates, for which UTF-8 has no form, are written as text such as ``\ud800``; NaN as null.
+    Lone surrogates, for which UTF-8 has no form, are written as text such as ``\ud800``; NaN as null. Integers of any
+    size are written exactly.
     """
     try:
         return orjson.dumps(report, option=_OPTIONS)
     except orjson.JSONEncodeError:
-        return orjson.dumps(_encodable(dataclasses.asdict(report)), option=_OPTIONS)
+        return _dumps(_encodable(dataclasses.asdict(report)))
+
+
+def _dumps(value: object) -> bytes:
+    """orjson refuses integers of more than 64 bits, such as the chip-nanoseconds of a large fleet and a year."""
+    try:
+        return orjson.dumps(value, option=_OPTIONS)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def _encodable(value: object) -> object:
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode("utf-8")
+        case float():
+            return value if isfinite(value) else None
         case dict():
             return {_encodable(key): _encodable(item) for key, item in value.items()}
         case list() | tuple():

@@ -35,6 +35,8 @@ ACCOUNT: dict[str, dict[str, str]] = {
         "empty without --by.",
         "segments": "The account by rank; empty without --by rank.",
         "xla": "What XLA's own tools show of the whole profile; null without operations of XLA programs.",
+        "jobs": "What the scheduler's records tell of each job, by submission; empty without such records.",
+        "scheduling": "What the scheduler's records tell of the fleet; null without such records.",
         "price": "What --price and --chips state; null without --price.",
         "schema": "The version of this format.",
         "mpg_version": "The version of mpg that wrote the report.",

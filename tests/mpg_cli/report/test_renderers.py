@@ -149,3 +149,21 @@ def test_any_name_renders(one: str, other: str, width: int) -> None:
     assert not CONTROL.search(text)
     assert not re.search(r"[<>`\[\]@$]|://|www\.", unquoted(text))
     assert orjson.loads(json.render(report))["ledger"][0]["chip_ns"] == 10
+
+
+def test_chip_time_of_more_than_64_bits_is_written_exactly_and_in_the_same_form() -> None:
+    """10,000 chips for a year are 3.2e20 chip-ns."""
+    year = 10_000 * 365 * 86_400 * 10**9
+    base = reports.two_ranks()
+    large = replace(base, totals=replace(base.totals, capacity_ns=year, chip_seconds=float("nan")))
+    text = json.render(large).decode()
+    assert f'"capacity_ns": {year},' in text
+    small = replace(base, totals=replace(base.totals, chip_seconds=float("nan")))
+    assert text.replace(str(year), str(base.totals.capacity_ns)) == json.render(small).decode()
+
+
+def test_large_integers_beside_lone_surrogates() -> None:
+    base = hostile.hostile()
+    text = json.render(replace(base, totals=replace(base.totals, capacity_ns=1 << 80))).decode()
+    assert str(1 << 80) in text
+    assert r"\\ud800" in text

@@ -44,7 +44,8 @@ def problems(value: Any, shape: Shape, definitions: Shape, at: str = "$") -> lis
 def parts(value: Any, shape: Shape, at: str) -> list[tuple[Any, Shape, str]]:
     """What is inside `value`, each with its shape; a key too many or missing has an impossible one."""
     if isinstance(value, list):
-        return [(item, shape["items"], f"{at}[{i}]") for i, item in enumerate(value)]
+        forms = shape.get("prefixItems", [shape["items"]] * len(value))
+        return [(item, form, f"{at}[{i}]") for i, (item, form) in enumerate(zip(value, forms, strict=True))]
     if not isinstance(value, dict):
         return []
     fields = shape.get("properties", {})
