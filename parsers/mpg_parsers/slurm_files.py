@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpg_parsers.slurm import conf, ctld_log, events, nodes, sacct_json, sacct_text, sniffing, topology
+from mpg_parsers.slurm import (
+    conf,
+    ctld_log,
+    events,
+    jobs,
+    nodes,
+    sacct_json,
+    sacct_text,
+    sniffing,
+    squeue_json,
+    squeue_text,
+    sreport,
+    topology,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +40,10 @@ READERS = {
     "conf": conf.parse,
     "gres-conf": conf.parse_gres,
     "ctld-log": ctld_log.parse,
+    "job": jobs.parse,
+    "squeue-json": squeue_json.parse,
+    "squeue": squeue_text.parse,
+    "sreport": sreport.parse,
 }
 
 

@@ -64,7 +64,7 @@ class Attempts:
         """With all times; without the rows in which one is no time."""
         read = {name: times.column(frame[name], self.tz) for name in INSTANTS}
         lengths = pl.DataFrame([_run(frame), _suspended(frame), _cpu(frame), _limit(frame)])
-        bad = pl.Series([False]).new_from_index(0, frame.height)  # noqa: FBT003 - a column of it
+        bad = pl.Series([False]).new_from_index(0, frame.height)
         for instant in read.values():
             bad = bad | instant.bad | (instant.unsure & instant.ns.is_null())
         ns = [instant.ns.alias(f"{name}_ns") for name, instant in read.items()]
@@ -89,7 +89,9 @@ class Attempts:
         allocated = _first(allocated, _chips(frame["allocgres"], tres.from_gres))
         asked = _chips(frame["reqtres"], tres.from_tres)
         for name in ("reqgres", "tres_per_node"):
-            asked = _first(asked, _per_node(_chips(frame[name], tres.from_gres), frame["node_count"]))
+            each = _per_node(_chips(frame[name], tres.from_gres), frame["node_count"])
+            # without gres/gpu in AccountingStorageTRES, only the request for each node tells of chips
+            allocated, asked = _first(allocated, each, text=False), _first(asked, each)
         never = frame["start_ns"].is_null()
         made = pl.DataFrame(
             {
@@ -114,12 +116,16 @@ class Attempts:
 
 def _latest() -> pl.Expr:
     """The latest instant that records prove: neither a forecast nor what --begin asks for counts."""
-    ran = pl.when(col.state.is_in(states.OPEN)).then(col.start_ns + col.run_ns + col.suspended_ns.fill_null(0))
+    ran = pl.when(col.state.is_in(states.OPEN)).then(
+        col.start_ns + col.run_ns + col.suspended_ns.fill_null(0)
+    )
     began = pl.when(col.start_ns.is_not_null()).then(col.eligible_ns)
     # of a job that waits, sacct prints how long it has been eligible
     waits = col.planned_ns.is_between(0, durations.MOST * durations.SECOND) & (col.state == "PENDING")
     waited = pl.when(waits).then(col.eligible_ns + col.planned_ns)
-    return pl.max_horizontal(pl.max("submit_ns"), pl.max("start_ns"), pl.max("end_ns"), ran.max(), began.max(), waited.max())
+    return pl.max_horizontal(
+        pl.max("submit_ns"), pl.max("start_ns"), pl.max("end_ns"), ran.max(), began.max(), waited.max()
+    )
 
 
 def _column(records: pl.DataFrame, name: str) -> pl.Series:
@@ -163,7 +169,10 @@ def _columns(records: pl.DataFrame) -> list[pl.Series]:
     made[0] = made[0].alias("name")
     made[6], made[7] = made[6].alias("exit_code"), made[7].alias("failed_node")
     made += [_column(records, name).alias(name) for name in INSTANTS]
-    made += [_mapped(state, states.job_state).alias("state"), _mapped(state, states.cancelled_by).alias("cancelled_by")]
+    made += [
+        _mapped(state, states.job_state).alias("state"),
+        _mapped(state, states.cancelled_by).alias("cancelled_by"),
+    ]
     made += [_integer(records, name) for name in ("priority", "restarts")]
     for name in _LATER:
         made.append(_text(records, name).alias(name))
@@ -198,7 +207,10 @@ def _integer(records: pl.DataFrame, name: str) -> pl.Series:
 
 def _node_count(records: pl.DataFrame) -> pl.Series:
     """Nodes allocated, else asked for; of a range (4-8) the least."""
-    counts = [_column(records, name).str.extract(r"^(\d+)", 1).cast(pl.Int64, strict=False) for name in ("nnodes", "allocnodes", "reqnodes")]
+    counts = [
+        _column(records, name).str.extract(r"^(\d+)", 1).cast(pl.Int64, strict=False)
+        for name in ("nnodes", "allocnodes", "reqnodes")
+    ]
     counts = [count.set(count == 0, None) for count in counts]
     return pl.select(pl.coalesce(counts))[:, 0].alias("node_count")
 
@@ -258,12 +270,14 @@ def _chips(texts: pl.Series, parse: Callable[[str], tres.Chips]) -> pl.DataFrame
     return texts.alias("text").to_frame().join(known, on="text", how="left", maintain_order="left")
 
 
-def _first(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """`one`, and `other` where that has no text."""
+def _first(one: pl.DataFrame, other: pl.DataFrame, *, text: bool = True) -> pl.DataFrame:
+    """`one`, and `other` where that counts no chips, or (`text`) has no text."""
     if other["text"].null_count() == other.height:
         return one
-    missing = one["text"].is_null()
-    return pl.select(**{name: pl.when(missing).then(other[name]).otherwise(one[name]) for name in one.columns})
+    none = (one["total"] == 0).fill_null(value=False) & (other["total"] > 0).fill_null(value=False)
+    missing = none | one["text"].is_null() if text else none
+    kept = [pl.when(missing).then(other[name]).otherwise(one[name]).alias(name) for name in one.columns]
+    return pl.select(kept)
 
 
 def _per_node(chips: pl.DataFrame, nodes: pl.Series) -> pl.DataFrame:
@@ -282,12 +296,18 @@ def _wishes(frame: pl.DataFrame) -> list[pl.Series]:
     asked = lines.filter(lines.str.contains(submit_line.SIGN).fill_null(value=False)).unique().to_list()
     found = [submit_line.wishes(line) for line in asked]
     types = {"submitline": pl.String, "holds": pl.String, "switches": pl.Int64, "switches_wait_ns": pl.Int64}
-    known = pl.DataFrame([asked, *([getattr(w, name) for w in found] for name in ("holds", "switches", "wait_ns"))], schema=types)
+    known = pl.DataFrame(
+        [asked, *([getattr(w, name) for w in found] for name in ("holds", "switches", "wait_ns"))],
+        schema=types,
+    )
     wide = frame.select("submitline", "job", "reqswitch", "dependency", "hold").join(
         known, on="submitline", how="left", maintain_order="left"
     )
     odd = wide.with_row_index("at").filter(
-        col.reqswitch.is_not_null() | col.dependency.is_not_null() | (col.hold == "true") | col.job.str.contains("%", literal=True)
+        col.reqswitch.is_not_null()
+        | col.dependency.is_not_null()
+        | (col.hold == "true")
+        | col.job.str.contains("%", literal=True)
     )
     made = [wide[name] for name in ("holds", "switches", "switches_wait_ns")]
     if odd.height:
@@ -317,6 +337,8 @@ def _labels(frame: pl.DataFrame) -> list[pl.Series]:
     said = pairs.filter(col.comment.str.contains("=", literal=True) | col.wckey.is_not_null()).unique()
     if not said.height:
         return [pl.Series("labels", [None], dtype=pl.String).new_from_index(0, frame.height)]
-    known = said.with_columns(labels=pl.Series([labels.of_comment(*row) for row in said.iter_rows()], dtype=pl.String))
+    known = said.with_columns(
+        labels=pl.Series([labels.of_comment(*row) for row in said.iter_rows()], dtype=pl.String)
+    )
     joined = pairs.join(known, on=["comment", "wckey"], how="left", nulls_equal=True, maintain_order="left")
     return [joined["labels"]]

@@ -56,7 +56,9 @@ class _Log:
 
     def rows(self, block: Block) -> pl.DataFrame:
         """The events in a block."""
-        lines = pl.DataFrame({"text": pl.Series(block.lines, dtype=pl.String)}).with_row_index("at", block.first)
+        lines = pl.DataFrame({"text": pl.Series(block.lines, dtype=pl.String)}).with_row_index(
+            "at", block.first
+        )
         self._look(block)
         said = lines.filter(col.text.str.contains_any([*NEEDLES, "reason set to: "]))
         said = self._timed(said)
@@ -105,7 +107,9 @@ class _Log:
         if lost.height:
             ids = lost["text"].str.extract(JOB.replace("(?:JobId=)?", "JobId="), 1)
             self.undated_count += lost.height
-            self.undated += list(zip(lost["at"].head(3), ids.head(3).fill_null("?"), strict=True))[: 3 - len(self.undated)]
+            self.undated += list(zip(lost["at"].head(3), ids.head(3).fill_null("?"), strict=True))[
+                : 3 - len(self.undated)
+            ]
         return said.filter(col.ts_ns.is_not_null())
 
     def _matched(self, said: pl.DataFrame) -> list[pl.DataFrame]:
@@ -147,7 +151,9 @@ def _with_reasons(found: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
     drained = found.filter(col.event.is_in(["node_drain", "node_down"]) & col.reason.is_null())
     if not lines.height or not drained.height:
         return found
-    why = lines.with_columns(col.text.str.extract_groups(pattern).struct.field("node", "why")).select("node", "why", "ts_ns")
+    why = lines.with_columns(col.text.str.extract_groups(pattern).struct.field("node", "why")).select(
+        "node", "why", "ts_ns"
+    )
     near = drained.join(why, left_on="nodes", right_on="node", suffix="_why").filter(
         (col.ts_ns - col.ts_ns_why).abs() <= times.SECOND
     )

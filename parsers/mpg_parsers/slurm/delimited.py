@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from mpg_parsers.slurm.repair import Columns
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mpg_parsers.slurm.lines import Block
+    from mpg_parsers.slurm.repair import Columns
 
 UNIT = "\x1f"
 _FIRST = re.compile(r"\s*([A-Za-z]\w*)([^A-Za-z0-9_]+)(?=[A-Za-z])")
@@ -42,7 +41,11 @@ def header(line: str, known: frozenset[str], *, least: int = 2) -> Header | None
     if not names[-1]:
         names.pop()
     found = sum(name in known for name in names)
-    if found < least or found < 0.75 * len(names) or not all(re.fullmatch(r"\w[\w /%]*", name) for name in names):
+    if (
+        found < least
+        or found < 0.75 * len(names)
+        or not all(re.fullmatch(r"\w[\w /%():]*", name) for name in names)
+    ):
         return None
     ends = line.endswith(delimiter)
     return Header(line, (*(name.lower() for name in names), *([""] if ends else [])), delimiter)
@@ -72,7 +75,7 @@ class Table:
         if self.header.delimiter == ",":
             plain &= ~pl.col.text.str.contains('"', literal=True)
         whole = table.filter(plain)
-        frame = self._split(whole)
+        frame = self._split(whole, block.lines if whole.height == table.height else whole["text"].to_list())
         if whole.height < table.height:
             odd = list(self._odd(table.filter(~plain), block))
             if odd:
@@ -80,11 +83,12 @@ class Table:
                 frame = pl.concat([frame, more]).sort("line")
         return frame
 
-    def _split(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _split(self, rows: pl.DataFrame, lines: list[str]) -> pl.DataFrame:
+        """The wanted columns of rows with as many fields as there are columns, whose texts are `lines`."""
         schema = dict.fromkeys((*self.wanted, "line"), pl.String()) | {"line": pl.Int64()}
         if not rows.height:
             return pl.DataFrame(schema=schema)
-        text = "\n".join(rows["text"].to_list())
+        text = "\n".join(lines)
         delimiter = self.header.delimiter
         if len(delimiter) > 1 or not delimiter.isascii():
             text, delimiter = text.replace(UNIT, " ").replace(self.header.delimiter, UNIT), UNIT

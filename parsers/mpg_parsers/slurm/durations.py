@@ -11,7 +11,9 @@ MINUTE = 60 * SECOND
 MOST = 100 * 365 * 86400  # seconds; what is longer is Slurm's word for "none" taken for a number
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d{1,9}))?", re.ASCII)
 # what Slurm writes where it knows no length, or there is no limit
-WORDS = frozenset({"", "unlimited", "partition_limit", "invalid", "unknown", "none", "n/a", "infinite", "not_set"})
+WORDS = frozenset(
+    {"", "unlimited", "partition_limit", "invalid", "unknown", "none", "n/a", "infinite", "not_set"}
+)
 
 
 def clock_ns(text: str, *, plain: int = SECOND) -> int | None:

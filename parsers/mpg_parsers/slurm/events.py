@@ -16,6 +16,7 @@ from mpg_parsers.slurm.delimited import Header, Table, header
 from mpg_parsers.slurm.fields import is_time, unique_tres
 from mpg_parsers.slurm.lines import Block, blocks
 from mpg_parsers.slurm.repair import Columns
+from mpg_parsers.slurm.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
     from mpg_parsers.source import Source
 
 KNOWN = frozenset(
-    "Cluster ClusterNodes CondFlags Duration End Event EventRaw NodeName Node Reason Start TimeStart TimeEnd State "
-    "StateRaw TRES User".split()
+    words(
+        "Cluster ClusterNodes CondFlags Duration End Event EventRaw NodeName Node Reason Start TimeStart TimeEnd State "
+        "StateRaw TRES User"
+    )
 )
 HINT = (
     "run SLURM_TIME_FORMAT=%s sacctmgr -P show event start=2025-01-01 "
     "format=Cluster,NodeName,Start,End,Duration,State,Reason,User,EventRaw,TRES"
 )
-USED = "cluster nodename timestart timeend duration state reason eventraw tres".split()
+USED = words("cluster nodename timestart timeend duration state reason eventraw tres")
 REGISTERED = "1"  # EventRaw of what the cluster has; 2 is a node's
 _FORMS = {
     "eventraw": re.compile(r"[012]?"),

@@ -9,17 +9,19 @@ from mpg_parsers.slurm.durations import is_duration
 from mpg_parsers.slurm.hostlist import is_hostlist
 from mpg_parsers.slurm.states import is_job_state
 from mpg_parsers.slurm.tres import is_tres
+from mpg_parsers.slurm.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # all that `sacct --helpformat` lists, from Slurm 15.08 to 25.11
-NAMES = (
+NAMES = words(
     "Account AdminComment AllocCPUS AllocGRES AllocNodes AllocTRES AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite "
     "AvePages AveRSS AveVMSize BlockID Cluster Comment Constraints ConsumedEnergy ConsumedEnergyRaw Container CPUTime "
     "CPUTimeRAW DBIndex DerivedExitCode Elapsed ElapsedRaw Eligible End ExitCode Extra FailedNode Flags GID Group "
-    "JobID JobIDRaw JobName Layout Licenses LicensesAlloc MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite MaxDiskWriteNode "
-    "MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSS MaxRSSNode MaxRSSTask MaxVMSize MaxVMSizeNode "
+    "JobID JobIDRaw JobName Layout Licenses LicensesAlloc MaxDiskRead MaxDiskReadNode MaxDiskReadTask "
+    "MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSS MaxRSSNode MaxRSSTask "
+    "MaxVMSize MaxVMSizeNode "
     "MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask NCPUS NNodes NodeList NTasks Partition Planned PlannedCPU "
     "PlannedCPURAW Priority QOS QOSRAW QOSREQ Reason ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReqCPUS "
     "ReqGRES ReqMem ReqNodes ReqReservation ReqTRES Reservation ReservationId Reserved ResvCPU ResvCPURAW Restarts "
@@ -28,17 +30,17 @@ NAMES = (
     "TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode "
     "TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot UID User UserCPU "
     "WCKey WCKeyID WorkDir"
-).split()
-# texts of the user's choice, in which anything may stand, also the delimiter
-FREE = frozenset(
-    "admincomment comment extra jobname reason submitline systemcomment".split()
 )
-MAYBE_FREE = frozenset("constraints container layout stderr stdin stdout workdir".split())
+# texts of the user's choice, in which anything may stand, also the delimiter
+FREE = frozenset(words("admincomment comment extra jobname reason submitline systemcomment"))
+MAYBE_FREE = frozenset(words("constraints container layout stderr stdin stdout workdir"))
 # what is made of commas
 LISTS = frozenset(
-    "alloctres reqtres allocgres reqgres nodelist flags partition failednode qosreq licenses licensesalloc "
-    "tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin "
-    "tresusageouttot".split()
+    words(
+        "alloctres reqtres allocgres reqgres nodelist flags partition failednode qosreq licenses licensesalloc "
+        "tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin "
+        "tresusageouttot"
+    )
 )
 _TIME = re.compile(r"\d{9,11}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*|Unknown|None|", re.ASCII)
 _INTEGER = re.compile(r"-?\d*", re.ASCII)
@@ -64,22 +66,25 @@ def unique_tres(text: str) -> bool:
 
 
 _KINDS: tuple[tuple[Callable[[str], bool], str], ...] = (
-    (_matches(_TIME), "submit eligible start end"),
-    (is_duration, "elapsed suspended totalcpu cputime reserved planned usercpu systemcpu timelimit plannedcpu resvcpu avecpu mincpu"),
+    (is_time, "submit eligible start end"),
+    (is_duration, "elapsed suspended totalcpu cputime usercpu systemcpu timelimit avecpu mincpu"),
+    (is_duration, "reserved planned plannedcpu resvcpu"),
     (
         _matches(_INTEGER),
-        "elapsedraw nnodes alloccpus allocnodes ncpus reqcpus reqnodes ntasks priority restarts uid gid dbindex associd "
-        "cputimeraw plannedcpuraw resvcpuraw qosraw reservationid wckeyid consumedenergyraw",
+        "elapsedraw cputimeraw plannedcpuraw resvcpuraw consumedenergyraw priority restarts",
     ),
+    (_matches(_INTEGER), "nnodes allocnodes reqnodes alloccpus ncpus reqcpus ntasks"),
+    (_matches(_INTEGER), "uid gid dbindex associd qosraw reservationid wckeyid"),
     (_matches(re.compile(r"\d*|UNLIMITED|Partition_Limit")), "timelimitraw"),
-    (lambda text: is_job_state(text), "state"),
-    (unique_tres, "alloctres reqtres tresusageinave tresusageinmax tresusageintot tresusageinmin tresusageoutave tresusageoutmax tresusageoutmin tresusageouttot"),
+    (is_job_state, "state"),
+    (unique_tres, "alloctres reqtres tresusageinave tresusageinmax tresusageintot tresusageinmin"),
+    (unique_tres, "tresusageoutave tresusageoutmax tresusageoutmin tresusageouttot"),
     (_matches(_EXIT), "exitcode derivedexitcode"),
     (is_hostlist, "nodelist"),
     (_matches(_ID), "jobid jobidraw"),
     (_matches(_MEMORY), "reqmem consumedenergy averss maxrss avevmsize maxvmsize avepages maxpages"),
     (_matches(_WORD), "user account partition qos cluster group reservation flags mcslabel"),
-)  # fmt: skip
+)
 CHECKS = {name: check for check, names in _KINDS for name in names.split()}
 
 

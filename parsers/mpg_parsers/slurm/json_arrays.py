@@ -7,6 +7,7 @@ by element. The document may end anywhere.
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -79,7 +80,9 @@ class Elements(Generic[T]):
         while (match := ARRAYS.search(self._buffer)) is None:
             if not more or len(self._buffer) > MAX_HEAD:
                 kind = "truncated_input" if is_open(bytes(self._buffer)) else "corrupt_input"
-                raise InputError(kind, self._source.path, "no list of jobs or nodes in it", hint="export it again")
+                raise InputError(
+                    kind, self._source.path, "no list of jobs or nodes in it", hint="export it again"
+                )
             more = self._fill(text, len(self._buffer) + (1 << 16))
         self._head = bytes(self._buffer[: match.end()])
         del self._buffer[: match.end()]
@@ -92,7 +95,7 @@ class Elements(Generic[T]):
         cut = self._cut() if self._boundary and not last else None
         if cut:
             try:
-                found = self._many.decode(b"[%b]" % self._buffer[: cut[0]])
+                found = self._many.decode(b"[%b]" % bytes(self._buffer[: cut[0]]))
             except BAD_JSON:
                 pass
             else:
@@ -102,11 +105,8 @@ class Elements(Generic[T]):
 
     def _cut(self) -> tuple[int, int] | None:
         """(end of the last whole element, start of the next)."""
-        match = None
-        if self._boundary:
-            for match in self._boundary.finditer(self._buffer):
-                pass
-        return (match.start() + 1, match.end()) if match else None
+        last = deque(self._boundary.finditer(self._buffer), maxlen=1) if self._boundary else None
+        return (last[0].start() + 1, last[0].end()) if last else None
 
     def _walk(self, *, last: bool) -> list[T]:
         """Element by element, up to the end of the array or of what is there."""
@@ -132,9 +132,13 @@ class Elements(Generic[T]):
         """That what cannot be walked over is an element that goes on."""
         if at < len(data) and data[at : at + 1] != b"{":
             where = f"after {at} bytes of a block"
-            raise InputError("corrupt_input", self._source.path, "damaged JSON", where=where, hint="export it again")
+            raise InputError(
+                "corrupt_input", self._source.path, "damaged JSON", where=where, hint="export it again"
+            )
         if len(data) - at > MAX_ELEMENT and not last:
-            raise InputError("corrupt_input", self._source.path, "an element has no end", hint="export it again")
+            raise InputError(
+                "corrupt_input", self._source.path, "an element has no end", hint="export it again"
+            )
 
     def _decoded(self, text: bytes) -> list[T]:
         try:

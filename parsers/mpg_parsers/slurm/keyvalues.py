@@ -36,7 +36,9 @@ def pairs(text: str) -> Pairs:
 
 def stated(record: Pairs, *names: str) -> str | None:
     """The first of these values that says something."""
-    return next((record[name] for name in names if record.get(name) is not None and record[name] not in NONE), None)
+    return next(
+        (record[name] for name in names if record.get(name) is not None and record[name] not in NONE), None
+    )
 
 
 def records(blocks: Iterable[Block], first: str) -> Iterator[tuple[int, str]]:

@@ -41,7 +41,9 @@ def blocks(source: Source, options: ParseOptions, notices: list[Notice]) -> Iter
             rest = data[end:]
             if len(rest) > MAX_LINE:
                 message = f"a line of over {MAX_LINE >> 20} MiB"
-                raise InputError("corrupt_input", source.path, message, where=f"line {number + data.count(10)}")
+                raise InputError(
+                    "corrupt_input", source.path, message, where=f"line {number + data.count(10)}"
+                )
             if end:
                 lines = _lines(data[: end - 1])
                 yield Block(number, lines)

@@ -131,7 +131,9 @@ def parse_json(source: Source, options: ParseOptions) -> Iterator[Batch]:
     """scontrol show node --json, and sinfo --json before 23.02: a list of nodes."""
     about = About("slurm-nodes-json")
     elements = Elements(source, options, dict)
-    yield from batches((_json_row(node, about) for nodes in elements for node in nodes if word(node.get("name"))), about)
+    yield from batches(
+        (_json_row(node, about) for nodes in elements for node in nodes if word(node.get("name"))), about
+    )
     _finish(about, elements)
     yield "sources", about.row()
 

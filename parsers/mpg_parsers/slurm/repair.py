@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 MOST_EXTRA = 200
 MOST_READINGS = 200
 LONGEST = 1 << 16  # characters of a row that is looked at
-Fits = "Callable[[str, str], bool]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,7 @@ class Columns:
         """Texts that the column may have if it begins at part `at`, each with where the next begins."""
         name, after = self.names[column], len(self.names) - column - 1
         spare = len(parts) - at - 1 - after
-        if spare and name not in wide:
-            takes = range(1)
-        else:
-            takes = range(spare + 1)
+        takes = range(1 if name not in wide else spare + 1)
         last = column == len(self.names) - 1
         for more in takes:
             if last and more != spare:

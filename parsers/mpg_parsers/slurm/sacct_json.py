@@ -12,6 +12,7 @@ from mpg_parsers.slurm.about import About, bad_rows
 from mpg_parsers.slurm.attempts import Attempts
 from mpg_parsers.slurm.json_arrays import Elements, digits, number, part, version, word
 from mpg_parsers.slurm.sacct_text import counts, tell
+from mpg_parsers.slurm.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from mpg_parsers.source import Source
 
 FORMAT = "slurm-sacct-json"
-COLUMNS = (
+COLUMNS = words(
     "jobid jobidraw jobname user account partition qos reservation state exitcode failednode submit eligible start "
     "end elapsedraw suspended totalcpu timelimitraw alloctres reqtres nnodes nodelist reason priority constraints "
     "comment submitline cluster restarts wckey planned"
-).split()
+)
 SCHEMA = {**dict.fromkeys(COLUMNS, pl.String()), "line": pl.Int64()}
 
 
@@ -126,10 +127,13 @@ def shown_id(raw: str | None, array: object, het: object) -> str | None:
 
 
 def exit_text(code: object) -> str | None:
-    """A return code and a signal as 0:15."""
+    """A return code and a signal as 0:15, of an object of them or of the status that wait(2) gives."""
     if code is None:
         return None
-    found = number(part(code, "return_code")) if isinstance(code, dict) else number(code)
+    status = number(code)
+    if status is not None and (not isinstance(code, dict) or "number" in code):
+        return f"{status >> 8}:{status & 127}"
+    found = number(part(code, "return_code"))
     signal = number(part(code, "signal", "id"))
     signal = number(part(code, "signal", "signal_id")) if signal is None else signal
     # as sacct prints it: what a shell adds to the number of a signal is taken off

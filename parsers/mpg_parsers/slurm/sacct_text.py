@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mpg_parsers.errors import InputError
@@ -12,6 +13,7 @@ from mpg_parsers.slurm.delimited import DASHES, Header, Table, header
 from mpg_parsers.slurm.fields import NAMES
 from mpg_parsers.slurm.lines import Block, blocks
 from mpg_parsers.slurm.repair import Columns
+from mpg_parsers.slurm.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
 
 KNOWN = frozenset(NAMES)
 FORMAT = "slurm-sacct"
-USED = (
+USED = words(
     "jobid jobidraw jobname user account partition qos reservation state exitcode failednode submit eligible start "
     "end elapsedraw elapsed suspended totalcpu timelimitraw timelimit alloctres reqtres allocgres reqgres nnodes "
-    "allocnodes reqnodes nodelist reason priority constraints comment submitline cluster restarts wckey planned reserved"
-).split()
+    "allocnodes reqnodes nodelist reason priority constraints comment submitline cluster restarts wckey planned "
+    "reserved"
+)
+NEEDED = ("Submit", "Start", "End")
 COUNTS = ("alloctres", "allocgres")
 BANNER = 200  # lines that may precede the header
 READ = 4 << 20
@@ -44,7 +48,7 @@ def find_header(lines: list[str]) -> tuple[Header, int] | None:
 
 def is_cut(lines: list[str]) -> bool:
     """Whether they are the table that sacct prints without -P, with columns of fixed width."""
-    pairs = zip(lines[:BANNER], lines[1 : BANNER + 1], strict=False)
+    pairs = pairwise(lines[:BANNER])
     return any(
         DASHES.fullmatch(under) and len(set(line.split()) & KNOWN) >= max(2, 0.7 * len(line.split()))
         for line, under in pairs
@@ -83,8 +87,9 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
 
 def _begin(source: Source, found: Header, options: ParseOptions) -> tuple[Table, Attempts]:
     names = set(found.names)
-    groups = (("JobID",  {"jobid", "jobidraw"}), ("Submit", {"submit"}), ("Start", {"start"}), ("End", {"end"}))  # fmt: skip
-    missing = [name for name, some in groups if not some & names]
+    missing = [name for name in NEEDED if name.lower() not in names]
+    if not names & {"jobid", "jobidraw"}:
+        missing.insert(0, "JobID")
     if missing:
         message = f"no column {', '.join(missing)}: when jobs waited and ran cannot be told"
         raise InputError("unsupported_format", source.path, message, hint=HINT)
@@ -121,14 +126,20 @@ def _tell(about: About, table: Table) -> None:
         about.notice("repaired_input", message, len(table.repaired))
     bad_rows(about, [*table.bad], len(table.bad), "a row whose columns cannot be told apart")
     if table.cut:
-        about.notice("truncated_input", f"the file ends in the middle of line {table.cut[0]} (job {table.cut[1]})")
+        about.notice(
+            "truncated_input", f"the file ends in the middle of line {table.cut[0]} (job {table.cut[1]})"
+        )
 
 
 def tell(about: About, attempts: Attempts, columns: bool = True) -> None:  # noqa: FBT001, FBT002 - is there AllocTRES
     """What was found in the records: into the row of sources."""
     about.events, about.naive, about.as_of_ns = attempts.rows, attempts.naive, attempts.as_of_ns
     if attempts.rows and not attempts.counted:
-        why = "AccountingStorageTRES in slurm.conf lists no gres/gpu" if columns else "there is no column AllocTRES"
+        why = (
+            "AccountingStorageTRES in slurm.conf lists no gres/gpu"
+            if columns
+            else "there is no column AllocTRES"
+        )
         about.notice("no_chips", f"no record counts accelerators: {why}")
     bad_rows(about, attempts.bad, attempts.bad_times, "a time that is none")
     if attempts.moved:

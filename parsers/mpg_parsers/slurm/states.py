@@ -75,7 +75,9 @@ def node_state(text: str) -> str | None:
         return "down"
     if words & {"MAINT", "MAINTENANCE"}:
         return "maintenance"
-    busy = bool(words & {"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING", "DRNG", "FAILING"})
+    busy = bool(
+        words & {"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING", "DRNG", "FAILING"}
+    )
     if words & {"DRAIN", "DRAINING", "DRAINED", "DRNG", "DRN", "FAILING"}:
         return "draining" if busy else "drained"
     if words & {"POWERED_DOWN", "POWER_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "REBOOT", "BOOT"}:

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mpg_parsers.slurm.durations import limit_ns
+from mpg_parsers.slurm.words import words
 
 # lines without these letters say nothing of that kind
 SIGN = r"\s(?:--(?:dep|begin|hold|array|switches)|-[A-Za-z]*[dbHa])"
 _ALONE = frozenset(
-    "contiguous disable-stdout-job-summary exclusive get-user-env help hold ignore-pbs kill-on-invalid-dep no-kill "
-    "no-requeue oversubscribe overcommit parsable quiet reboot requeue share spread-job test-only usage "
-    "use-min-nodes verbose version wait wait-for-switch exact multi-prog no-allocate pty unbuffered x11 nice "
-    "propagate preserve-env label no-shell no-bell bell immediate stepmgr".split()
+    words(
+        "contiguous disable-stdout-job-summary exclusive get-user-env help hold ignore-pbs kill-on-invalid-dep no-kill "
+        "no-requeue oversubscribe overcommit parsable quiet reboot requeue share spread-job test-only usage "
+        "use-min-nodes verbose version wait wait-for-switch exact multi-prog no-allocate pty unbuffered x11 nice "
+        "propagate preserve-env label no-shell no-bell bell immediate stepmgr"
+    )
 )
 _LETTERS_ALONE = frozenset("hHIkKOQsvVWXZElu")
 _NAMES = {"d": "dependency", "b": "begin", "a": "array", "H": "hold"}
@@ -95,4 +98,8 @@ def _option(tokens: list[str], at: int) -> tuple[str, str, int]:
         token = "-" + token[2:]
     if token[1:2] in _LETTERS_ALONE:
         return token[1:2], "", at + 1
-    return (token[1:2], token[2:].removeprefix("="), at + 1) if len(token) > 2 else (token[1:2], following, at + 2)
+    return (
+        (token[1:2], token[2:].removeprefix("="), at + 1)
+        if len(token) > 2
+        else (token[1:2], following, at + 2)
+    )

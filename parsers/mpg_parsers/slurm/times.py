@@ -106,7 +106,11 @@ def settle(frame: pl.DataFrame) -> pl.DataFrame:
     start, end = col.start_ns, col.end_ns
     for shift in SHIFTS:
         end = pl.when(col.end_unsure & (off == -shift)).then(col.end_ns + shift).otherwise(end)
-        start = pl.when(col.start_unsure & ~col.end_unsure & (off == shift)).then(col.start_ns + shift).otherwise(start)
+        start = (
+            pl.when(col.start_unsure & ~col.end_unsure & (off == shift))
+            .then(col.start_ns + shift)
+            .otherwise(start)
+        )
     return frame.with_columns(start_ns=start, end_ns=end)
 
 
