@@ -134,7 +134,9 @@ def why_unschedulable(message: str) -> str:
     """
     found = UNAVAILABLE.match(message)
     parts: list[tuple[int, str]] = (
-        [(int(count), text.strip(" .")) for count, text in PART.findall(found[1])] if found else []
+        [(int(count), text.partition(". ")[0].strip(" .")) for count, text in PART.findall(found[1])]
+        if found
+        else []
     )
     if not parts:
         return message.partition(":")[0][:200].strip(" .") or "FailedScheduling"

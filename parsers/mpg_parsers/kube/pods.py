@@ -159,7 +159,7 @@ def _ended_by(value: Object, run: Run, conditions: dict[str, Object]) -> str:
     disrupted = conditions.get("DisruptionTarget")
     reason = text_at(disrupted, "reason") if holds(disrupted) else ""
     status = text_at(value, "status", "reason")
-    return reason or status or (run.reason if run.reason != "Completed" else "")
+    return reason or status or ("" if run.reason in ("Completed", "Error") else run.reason)
 
 
 def _state(value: Object, run: Run, ended_by: str, end: int | None, *, deleted: bool) -> str | None:

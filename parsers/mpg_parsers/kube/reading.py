@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -29,6 +29,8 @@ LIST_KIND = re.compile(rb'"kind"[ \t\r\n]*:[ \t\r\n]*"(\w+)List"')
 # JSON has no line break within a string
 BRACKETS = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"|[{}\[\]"]')
 BETWEEN = re.compile(rb"[ \t\r\n,]*")
+# most likely the end of one item and the beginning of the next
+NEXT_ITEM = re.compile(rb'\}[ \t\r\n]*,[ \t\r\n]*\{[ \t\r\n]*"(?:apiVersion|kind|metadata)"')
 BEFORE = 64  # bytes before a bracket in which its key is looked for
 AGAIN = "dump it again: kubectl get … -o json"
 
@@ -149,18 +151,33 @@ class Objects:
             if self._buffer[:1] == b"]":
                 self._drop(1)
                 return
+            if self._buffer[:1] != b"{":
+                self._refuse()
+            if (found := self._guessed()) is not None:
+                yield from _unwrapped(found, self._kind)
+                continue
             while (place := _scanned(self._buffer)).open:
                 if not self._fill():
                     self.cut = True
                     self._drop(len(self._buffer))
                     return
-            if place.damaged or self._buffer[:1] != b"{":
-                shown = bytes(self._buffer[:40]).decode("utf-8", "replace")
-                message = f"expected an object of the list, found {shown!r}"
-                where = f"offset {self.read}"
-                raise InputError("corrupt_input", self.path, message, where=where, hint=AGAIN)
+            if place.damaged:
+                self._refuse()
             yield from self._object(place.end)
         self.cut = True
+
+    def _refuse(self) -> NoReturn:
+        shown = bytes(self._buffer[:40]).decode("utf-8", "replace")
+        message = f"expected an object of the list, found {shown!r}"
+        raise InputError("corrupt_input", self.path, message, where=f"offset {self.read}", hint=AGAIN)
+
+    def _guessed(self) -> dict[str, Any] | None:
+        """The next item, if it is what stands before the next thing that looks like one: quicker than scanning."""
+        following = NEXT_ITEM.search(self._buffer)
+        value = _decoded(self._buffer[: following.start() + 1]) if following else None
+        if following and value is not None:
+            self._drop(following.start() + 1)
+        return value
 
     def _object(self, end: int) -> Iterator[Found]:
         value = _decoded(self._buffer[:end])
