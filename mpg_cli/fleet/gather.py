@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
-from mpg_cli.scheduler import merge, records, stitch
+from mpg_cli.scheduler import kubernetes, merge, records, stitch
 from mpg_parsers.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ HINT = "ask for a period in which jobs ran, of all users: sacct -a -S … -E …
 
 @dataclass(frozen=True)
 class Gathered:
-    """attempts: one row for each, with the columns of the table and of `stitch.stitched`, and id (its number),
-    eligible_known (bool), ready_start_ns and ready_end_ns (see `account.held`); as_of_ns: the latest instant known; naive:
-    the zone of the times is not known.
+    """attempts: one row for each, with the columns of the table and of `stitch.stitched`, and id (its number) and
+    eligible_known (bool); ready: id, start_ns, end_ns: when all parts of the job were there, of the attempts that are
+    parts of one; as_of_ns: the latest instant known; naive: the zone of the times is not known.
     """
 
     records: Records
     attempts: pl.DataFrame
+    ready: pl.DataFrame
     as_of_ns: int
     naive: bool
     notices: list[Notice]
@@ -37,14 +38,40 @@ class Gathered:
 def gather(dataset: Dataset, options: FleetOptions) -> Gathered:
     """The attempts of the jobs in `dataset`. Raises InputError: no_jobs, naive_time."""
     found = records.load(dataset, tz=options.tz, cut=options.cut)
-    attempts, notices = _of_jobs(found, options.as_of_ns)
+    jobs, notices = _of_jobs(found, options.as_of_ns)
+    pods, told = _of_pods(found, options.as_of_ns)
+    attempts = pl.concat([jobs, _shifted(pods, jobs)], how="diagonal_relaxed")
     if attempts.is_empty():
         path = found.sources.filter(col.scheduler)["path"][0]
         raise InputError("no_jobs", path, "no jobs are in it: SG is not defined", hint=HINT)
-    attempts = _with_components(attempts.with_row_index("id").cast({"id": pl.Int64}))
+    attempts = attempts.with_row_index("id").cast({"id": pl.Int64})
     as_of = options.as_of_ns or _latest(found)
     naive = not options.tz and any(notice.kind == "naive_time" for notice in found.notices)
-    return Gathered(found, attempts, as_of, naive, [*found.notices, *notices])
+    return Gathered(found, attempts, _ready(attempts), as_of, naive, [*found.notices, *notices, *told])
+
+
+def _of_pods(found: Records, as_of: int | None) -> tuple[pl.DataFrame, list[Notice]]:
+    """Attempts from pods and workloads; pods whose chips are those of their workload are left out."""
+    rows = found.attempts.filter(col.kind != "job")
+    if rows.is_empty():
+        return rows.clear().with_columns(job_id=pl.lit(None, pl.Int64)), []
+    of = found.sources.filter(col.source.is_in(rows["source"].unique().to_list()))
+    events = found.scheduler_events.join(of, on="source", how="semi")
+    instants = dict(of.select("source", col.as_of_ns.fill_null(0)).iter_rows())
+    attempts, notices = kubernetes.stitch(rows, events, instants if as_of is None else as_of)
+    counted = attempts.filter(col.counted)
+    return counted.with_columns(
+        job_id=pl.struct("cluster", "kind", "raw_id").rank("dense").cast(pl.Int64) - 1,
+        resized=pl.lit(value=False), lost=pl.lit(value=False), recorded_start_ns="start_ns",
+        suspended_ns=pl.lit(0, pl.Int64), eligible_known=pl.lit(value=True),
+        run_ns=col.run_ns.fill_null(0), ran_ns=col.ran_ns.fill_null(0),
+    ), notices  # fmt: skip
+
+
+def _shifted(pods: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Numbers of jobs that are not those of others."""
+    most = jobs["job_id"].max()
+    return pods.with_columns(col.job_id + (most + 1 if isinstance(most, int) else 0))
 
 
 def _of_jobs(found: Records, as_of: int | None) -> tuple[pl.DataFrame, list[Notice]]:
@@ -65,11 +92,19 @@ def _latest(found: Records) -> int:
     return int(latest) if isinstance(latest, int) else 0
 
 
-def _with_components(attempts: pl.DataFrame) -> pl.DataFrame:
-    """When all components of a heterogeneous job were there, in each of its attempts."""
+def _ready(attempts: pl.DataFrame) -> pl.DataFrame:
+    """When all components of heterogeneous jobs, and all pods of a group, were there."""
     by = ["job_id", "attempt"]
-    many = (pl.len().over(by) > 1) & (col.start_ns.null_count().over(by) == 0)
-    return attempts.with_columns(
-        ready_start_ns=pl.when(many).then(col.start_ns.max().over(by)),
-        ready_end_ns=pl.when(many).then(col.end_ns.min().over(by)),
+    parts = attempts.filter((col.kind == "job") & (pl.len().over(by) > 1) & col.start_ns.is_not_null())
+    whole = col.start_ns.max().over(by), col.end_ns.min().over(by)
+    of_jobs = parts.select("id", start_ns=whole[0], end_ns=whole[1])
+    if "group" not in attempts.columns:
+        return of_jobs
+    grouped = attempts.filter(col.group.is_not_null(), col.kind == "pod")
+    stretches = kubernetes.gang_ready(grouped).select("cluster", "group", "start_ns", "end_ns")
+    of_pods = grouped.select("id", "cluster", "group").join(
+        stretches, on=["cluster", "group"], how="left", nulls_equal=True
     )
+    # a pod whose group was never complete has an empty stretch, so that it is known to be part of one
+    of_pods = of_pods.select("id", col.start_ns.fill_null(0), col.end_ns.fill_null(0))
+    return pl.concat([of_jobs, of_pods])

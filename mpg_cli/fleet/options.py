@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from mpg_cli.goodput.scheduling.sizes import Sizes, parse_sizes
 from mpg_parsers import wall_times
 from mpg_parsers.errors import UsageError, shown
 
@@ -13,14 +14,13 @@ if TYPE_CHECKING:
     from mpg_cli.config import Settings
 
 MOST_CHIPS = 10**8
-SIZES = "8,64,512"
 
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
     """start_ns, end_ns: the window, null for all that is known; as_of_ns: what counts as now for what is still open;
     tz: zone of wall times that name none, "" for unknown; capacity: chips by type ("" for any), where no file states
-    them; sizes: upper bounds in chips of the size classes but the last; by: further segments, e.g. label:team;
+    them; sizes: the size classes of jobs; by: further segments, e.g. label:team;
     redact: numbers in place of names.
     """
 
@@ -29,7 +29,7 @@ class FleetOptions:
     as_of_ns: int | None = None
     tz: str = ""
     capacity: dict[str, int] | None = None
-    sizes: tuple[int, ...] = (8, 64, 512)
+    sizes: Sizes = field(default_factory=Sizes)
     by: tuple[str, ...] = ()
     redact: bool = False
 
@@ -50,7 +50,7 @@ class FleetOptions:
             _instant(chosen.as_of, tz, "--as-of"),
             tz,
             None if chosen.capacity is None else _capacity(chosen.capacity),
-            _sizes(chosen.size_classes or SIZES),
+            parse_sizes(chosen.size_classes) if chosen.size_classes else Sizes(),
             chosen.segment,
             chosen.redact,
         )
@@ -81,14 +81,3 @@ def _capacity(text: str) -> dict[str, int]:
             raise UsageError(f"--capacity: {shown(text)} is no capacity", hint=hint)
         found[match[1] or ""] = int(match[2])
     return found
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    """Upper bounds of the size classes, rising."""
-    parts = text.split(",")
-    bounds = [int(part) for part in parts if re.fullmatch(r"\s*\d{1,9}\s*", part)]
-    if len(bounds) < len(parts) or bounds != sorted(set(bounds)) or not 0 < len(bounds) < 10 or not bounds[0]:
-        raise UsageError(
-            f"--size-classes: {shown(text)} are no bounds", hint=f"write rising chips, such as {SIZES}"
-        )
-    return tuple(bounds)

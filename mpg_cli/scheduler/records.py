@@ -70,8 +70,10 @@ def load(dataset: Dataset, *, tz: str, cut: bool) -> Records:
     """
     sources = dataset.scan("sources").collect().sort("source")
     sources = sources.with_columns(scheduler=col.format.str.contains(PATTERN))
-    tables = [_on_one_cluster(dataset.scan(table.name).collect()) for table in SCHEDULER_TABLES]
-    records = Records(sources, *tables)
+    tables: dict[str, Any] = {
+        table.name: _on_one_cluster(dataset.scan(table.name).collect()) for table in SCHEDULER_TABLES
+    }
+    records = Records(sources, **tables)
     named = _clusters(records)
     if len(named) == 1:
         records = _with_cluster(records, named[0])

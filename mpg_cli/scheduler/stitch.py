@@ -32,9 +32,16 @@ ALIVE = (*WAITING, *RUNNING)
 def stitched(records: pl.DataFrame, as_of: pl.DataFrame, given: int | None = None) -> pl.DataFrame:
     """Attempts of jobs, from records that are there once each (see `merge.merged`).
 
-    as_of: cluster, as_of_ns; given: what the user says counts as now. The columns of the table and: job_id (a number for each job), attempt (from 1), open (not
-    over at as_of), resized (goes on from the record before), end_ns closed at as_of, run_ns and queue_wait_ns (0 for
-    resized ones, null where the submission is not known), ran_ns: from start to end without suspension.
+    as_of: cluster, as_of_ns; given: what the user says counts as now. The columns of the table and:
+
+    job_id             a number for each job
+    attempt            from 1
+    open               not over at as_of; its end_ns is as_of
+    resized            goes on from the record before
+    recorded_start_ns  as written; of resized ones start_ns is later
+    lost               see `lost`
+    run_ns, ran_ns     without suspension: as written, and from start to end
+    queue_wait_ns      0 for resized ones, null where the submission is not known
     """
     rows = records.join(as_of, on="cluster", how="left", nulls_equal=True)
     rows = _clean(rows)
@@ -79,6 +86,7 @@ def _timed(rows: pl.DataFrame, given_as_of: int | None) -> pl.DataFrame:
     alive = col.state.is_in(ALIVE).fill_null(value=False)
     open_ = alive & (col.end_ns.is_null() | (col.end_ns > col.as_of_ns).fill_null(value=False))
     begun = pl.when(col.resized).then(pl.max_horizontal("start_ns", "submit_ns")).otherwise("start_ns")
+    rows = rows.with_columns(recorded_start_ns="start_ns", lost=pl.lit(value=False))
     rows = rows.with_columns(open=open_, start_ns=begun, suspended_ns=col.suspended_ns.fill_null(0))
     # what is not over has run as long as its record says, which may be older than the latest one; likewise what
     # failed to say when it ended
@@ -158,6 +166,7 @@ def _missing_allocations(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.Dat
         by=["cluster", "raw_id"],
         strategy="nearest",
         tolerance=NEAR,
+        check_sortedness=False,
     )
     known = attempts.select("cluster", "raw_id").unique()
     missing = near.filter(col.found.is_null()).join(
@@ -170,7 +179,9 @@ def _missing_allocations(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.Dat
         .select("cluster", "raw_id", at="ts_ns", end_ns="ts_ns", ended="event")
         .sort("at")
     )
-    closed = missing.sort("at").join_asof(ends, on="at", by=["cluster", "raw_id"], strategy="forward")
+    closed = missing.sort("at").join_asof(
+        ends, on="at", by=["cluster", "raw_id"], strategy="forward", check_sortedness=False
+    )
     return closed.filter(col.end_ns.is_not_null()).drop("at", "found")
 
 
@@ -187,6 +198,7 @@ def _as_attempts(begun: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
         .join_asof(
             like.sort("submit_ns"), left_on="start_at", right_on="submit_ns", by=["cluster", "raw_id"],
             strategy="backward",
+            check_sortedness=False,
         )
         .filter(col.job_id.is_not_null())
     )  # fmt: skip
@@ -194,7 +206,8 @@ def _as_attempts(begun: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     none, nothing = pl.lit(value=False), pl.lit(0, pl.Int64)
     return rows.with_columns(
         submit_ns="_submit", start_ns="start_at", end_ns="end_at", nodes=pl.coalesce("_nodes", "nodes"),
-        source="_source", run_ns=ran, ran_ns=ran, suspended_ns=nothing, open=none, resized=none,
+        source="_source", run_ns=ran, ran_ns=ran, recorded_start_ns="start_at", lost=pl.lit(value=True),
+        suspended_ns=nothing, open=none, resized=none,
         queue_wait_ns=(col.start_at - col._submit).clip(0), state=pl.lit("NODE_FAIL"),
         chips_by_node=pl.lit(None, pl.String), line=pl.lit(None, pl.Int64),
     )  # fmt: skip
@@ -204,7 +217,9 @@ def _resubmitted(attempts: pl.DataFrame, added: pl.DataFrame) -> pl.DataFrame:
     """The recorded attempts, those after a lost one with the end of that as their submission."""
     ends = added.select("cluster", "raw_id", at="end_ns", requeued="end_ns").sort("at")
     rows = attempts.with_columns(at=col.start_ns.fill_null(2**62)).sort("at")
-    rows = rows.join_asof(ends, on="at", by=["cluster", "raw_id"], strategy="backward")
+    rows = rows.join_asof(
+        ends, on="at", by=["cluster", "raw_id"], strategy="backward", check_sortedness=False
+    )
     late = col.requeued.is_not_null() & (col.submit_ns < col.requeued)
     rows = rows.with_columns(
         submit_ns=pl.when(late).then("requeued").otherwise("submit_ns"),

@@ -27,7 +27,7 @@ IDLE = "idle"
 # what keeps the first in line from starting is what the idle chips of its pool are charged to
 IDLE_CAUSES = {
     "shortage": "shortage", "unavailable": "shortage", "fragmentation": "fragmentation", "topology": "topology",
-    "fits": "policy", "unplaced": "idle_unexplained",
+    "fits": "policy", "limit": "policy", "unplaced": "idle_unexplained",
 }  # fmt: skip
 _LARGEST = 1 << 61  # chip-ns of a stretch of one pool: well within int64
 _IDLE_ORDER = tuple(dict.fromkeys(IDLE_CAUSES.values()))
@@ -45,35 +45,42 @@ class Account:
     excess_ns: int
 
 
-def held(used: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+def held(used: pl.DataFrame, attempts: pl.DataFrame, ready: pl.DataFrame) -> pl.DataFrame:
     """What attempts hold, by cause: subject, id, start_ns, end_ns, chips, cause.
 
-    attempts: id, violated (bool), suspended_ns, ready_start_ns and ready_end_ns (when all components of the job were
-    there; null for jobs of one). Suspension, of which only the length is known, is put at the end.
+    attempts: id, violated (bool), suspended_ns; ready: id, start_ns, end_ns: when all parts of the job were there, of
+    the attempts that are parts of one. Suspension, of which only the length is known, is put at the end.
     """
-    about = attempts.select("id", "violated", "suspended_ns", "ready_start_ns", "ready_end_ns")
-    rows = used.join(about, on="id", how="left")
+    rows = used.join(attempts.select("id", "violated", "suspended_ns"), on="id", how="left")
     stop = pl.max_horizontal("start_ns", col.end_ns - col.suspended_ns.fill_null(0))
-    begin = pl.coalesce(col.ready_start_ns.clip(col.start_ns, stop), "start_ns")
-    end = pl.max_horizontal(begin, pl.coalesce(pl.min_horizontal(col.ready_end_ns, stop), stop))
-    rows = rows.with_columns(_begin=begin, _end=end, _stop=stop)
-    cause = (
-        pl.when(col.violated.fill_null(value=False))
+    rows = rows.with_columns(
+        _stop=stop,
+        cause=pl.when(col.violated.fill_null(value=False))
         .then(pl.lit("topology_violated"))
-        .otherwise(pl.lit(ALLOCATED))
+        .otherwise(pl.lit(ALLOCATED)),
     )
-    parts = [
-        _part(rows, "start_ns", "_begin", pl.lit("partial")),
-        _part(rows, "_begin", "_end", cause),
-        _part(rows, "_end", "_stop", pl.lit("partial")),
-        _part(rows, "_stop", "end_ns", pl.lit("suspended")),
-    ]
-    return pl.concat(parts)
+    running = rows.select(*_PIECE[:3], end_ns="_stop", chips="chips", cause="cause")
+    alone = running.join(ready, on="id", how="anti")
+    of_several = running.join(ready, on="id", how="semi")
+    suspended = rows.select(
+        "subject", "id", start_ns="_stop", end_ns="end_ns", chips="chips", cause=pl.lit("suspended")
+    )
+    pieces = pl.concat([alone, *_complete(of_several, ready), suspended])
+    return pieces.filter(col.start_ns < col.end_ns)
 
 
-def _part(rows: pl.DataFrame, start: str, end: str, cause: pl.Expr) -> pl.DataFrame:
-    part = rows.select("subject", "id", start_ns=start, end_ns=end, chips="chips", cause=cause)
-    return part.filter(col.start_ns < col.end_ns)
+_PIECE = ("subject", "id", "start_ns", "end_ns", "chips", "cause")
+
+
+def _complete(rows: pl.DataFrame, ready: pl.DataFrame) -> list[pl.DataFrame]:
+    """The rows where all parts of their job were there, and where some were missing (partial)."""
+    windows = intervals.union(ready, ["id"])
+    by = ["subject", "id", "chips"]
+    whole = intervals.clip(rows, windows, ["id"]).select(_PIECE)
+    rest = intervals.subtract(
+        rows.select(*by, "start_ns", "end_ns"), whole.select(*by, "start_ns", "end_ns"), by
+    )
+    return [whole, rest.with_columns(cause=pl.lit("partial")).select(_PIECE)]
 
 
 def clipped(rows: pl.DataFrame, window: Window) -> pl.DataFrame:
@@ -185,13 +192,18 @@ def _claims(why: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
     return pieces.filter(col.start_ns < col.end_ns).with_columns(evidence=pl.lit(None, pl.Int64))
 
 
-def as_asked_ns() -> pl.Expr:
-    """How long an attempt ran with all that it asked for: without suspension, all components there, topology met."""
-    stop = pl.max_horizontal("start_ns", col.end_ns - col.suspended_ns.fill_null(0))
-    begin = pl.max_horizontal("start_ns", "ready_start_ns")
-    end = pl.min_horizontal(stop, "ready_end_ns")
-    length = (end - begin).clip(0).fill_null(0)
-    return pl.when(col.violated.fill_null(value=False) | col.start_ns.is_null()).then(0).otherwise(length)
+def with_as_asked(attempts: pl.DataFrame, ready: pl.DataFrame) -> pl.DataFrame:
+    """The attempts with as_asked_ns: how long each ran with all that it asked for.
+
+    That is without suspension, with all parts of its job there, and with its topology met.
+    """
+    one = attempts.filter(col.start_ns.is_not_null()).select(
+        "id", "start_ns", "end_ns", subject=pl.lit(0, pl.Int64), chips=pl.lit(1, pl.Int64)
+    )
+    pieces = held(one, attempts, ready).filter(col.cause == ALLOCATED)
+    asked = pieces.group_by("id").agg(as_asked_ns=(col.end_ns - col.start_ns).sum())
+    met = attempts.join(asked, on="id", how="left", maintain_order="left")
+    return met.with_columns(col.as_asked_ns.fill_null(0))
 
 
 def by_attempt(holding: pl.DataFrame) -> pl.DataFrame:

@@ -18,16 +18,27 @@ if TYPE_CHECKING:
     from mpg_cli.goodput.scheduling.inventory import Inventory
 
 # what keeps a class from starting; fits: nothing of this kind
-STATUSES = ("shortage", "unavailable", "fragmentation", "topology", "fits", "unplaced")
+STATUSES = ("limit", "shortage", "unavailable", "fragmentation", "topology", "fits", "unplaced")
+# reasons that begin so are limits that somebody set; they are checked before chips are looked for, and a scheduler
+# passes over what they hold
+LIMITS = (
+    "qos",
+    "assoc",
+    "maxper",
+    "partitiontimelimit",
+    "partitionnodelimit",
+    "licenses",
+    "reservation",
+    "group",
+)
 _SEGMENTS = {"class": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "status": pl.String}
-_ASKED = ("pools", "chips", "nodes", "switches")
 
 
 def classify(waits: pl.DataFrame, inventory: Inventory) -> pl.DataFrame:
     """`waits` with the number of the class of each; null for those that ask for no chips, or whose pools are unknown.
 
-    Adds: class, pools (text: the numbers of the pools it may run in), need (chips), nodes (how many it must be spread
-    over) and each (chips on each of them).
+    Adds: class, pools (text: the numbers of the pools it may run in), need (chips), nodes_asked (how many it must be
+    spread over), each (chips on each of them) and limited (the reason recorded is a limit).
     """
     asked = waits.with_columns(need=pl.coalesce("chips_requested", "chips").fill_null(0))
     where = asked.select("cluster", "partition", "chip_type").unique()
@@ -39,10 +50,15 @@ def classify(waits: pl.DataFrame, inventory: Inventory) -> pl.DataFrame:
     asked = asked.join(where, on=["cluster", "partition", "chip_type"], how="left", nulls_equal=True)
     least = -(-col.need // col.largest)
     nodes = pl.max_horizontal(col.node_count.fill_null(1).clip(1), least)
-    asked = asked.with_columns(nodes_asked=nodes, each=-(-col.need // nodes))
+    asked = asked.with_columns(nodes_asked=nodes, each=-(-col.need // nodes), limited=_limited())
     known = (col.need > 0) & (col.pools != "")
-    number = pl.struct("pools", "need", "nodes_asked", "switches").rank("dense").cast(pl.Int64) - 1
+    number = pl.struct("pools", "need", "nodes_asked", "switches", "limited").rank("dense").cast(pl.Int64) - 1
     return asked.with_columns(pl.when(known).then(number).alias("class"))
+
+
+def _limited() -> pl.Expr:
+    plain = col.reason.str.to_lowercase()
+    return pl.any_horizontal(plain.str.starts_with(word) for word in LIMITS).fill_null(value=False)
 
 
 def _pools(
@@ -73,7 +89,7 @@ def timelines(
     leaves: subject, leaf (the innermost group of the network that the node is in).
     """
     classes = waits.filter(col("class").is_not_null()).group_by("class", maintain_order=True).agg(
-        *(col(name).first() for name in ("pools", "need", "nodes_asked", "each", "switches")),
+        *(col(name).first() for name in ("pools", "need", "nodes_asked", "each", "switches", "limited")),
         since=col.eligible_ns.min(), until=col.until_ns.max(),
     )  # fmt: skip
     parts = [pl.DataFrame(schema=_SEGMENTS)]
@@ -116,6 +132,9 @@ def _wide(rows: pl.DataFrame, alike: pl.DataFrame, leaves: pl.DataFrame) -> pl.D
 
 def _of_class(wide: pl.DataFrame, one: dict[str, int], *, placed: bool) -> pl.DataFrame:
     """The segments of one class, as long as any of it waits."""
+    if one["limited"]:
+        whole = {"class": one["class"], "start_ns": one["since"], "end_ns": one["until"], "status": "limit"}
+        return pl.DataFrame([whole], schema=_SEGMENTS)
     rows = wide.filter(col.end_ns > one["since"], col.start_ns < one["until"])
     status = _status(wide.columns, one, placed=placed)
     pieces = rows.select("start_ns", "end_ns", status=status)
@@ -140,11 +159,12 @@ def _status(columns: Sequence[str], one: dict[str, int], *, placed: bool) -> pl.
 def first_in_line(waits: pl.DataFrame) -> pl.DataFrame:
     """Who was first in line in each pool, over time: pool, start_ns, end_ns, id, class.
 
-    waits: id, class, pools, priority, submit_ns, eligible_ns, until_ns. First is the highest priority, then the
-    earliest submission; a job that may run in several pools stands in the line of each.
+    waits: id, class, pools, limited, priority, submit_ns, eligible_ns, until_ns. First is the highest priority, then
+    the earliest submission, and last what a limit holds; a job that may run in several pools is in the line of each.
     """
     lined = waits.filter(col("class").is_not_null(), col.eligible_ns < col.until_ns)
-    ranked = lined.sort(["priority", "submit_ns", "id"], descending=[True, False, False], nulls_last=True)
+    order = {"limited": False, "priority": True, "submit_ns": False, "id": False}
+    ranked = lined.sort(list(order), descending=list(order.values()), nulls_last=True)
     ranked = ranked.with_row_index("rank").with_columns(pool=col.pools.str.split(",")).explode("pool")
     ranked = ranked.with_columns(col.pool.cast(pl.Int64)).sort("eligible_ns")
     parts = [

@@ -18,10 +18,12 @@ from mpg_cli.goodput.scheduling.demand import STATUSES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mpg_cli.goodput.scheduling.inventory import Window
+
 # before it could start, and after; the report keeps this order
 BEFORE = ("dependency", "begin_time", "hold", "array_limit", "requeue_delay", "not_eligible")
 AFTER = (
-    "shortage", "unavailable", "fragmentation", "topology", "limit", "priority", "latency", "unplaced", "unknown",
+    "limit", "shortage", "unavailable", "fragmentation", "topology", "priority", "latency", "unplaced", "unknown",
 )  # fmt: skip
 CAUSES = (*BEFORE, *AFTER)
 # what the scheduler's reason says of the time before a job was eligible
@@ -35,18 +37,6 @@ _HOLDS = {
     "held": "hold",
     "array_limit": "array_limit",
 }
-# reasons that begin so are limits that somebody set
-LIMITS = (
-    "qos",
-    "assoc",
-    "maxper",
-    "partitiontimelimit",
-    "partitionnodelimit",
-    "licenses",
-    "reservation",
-    "group",
-)
-NEAR = 2 * 10**9
 
 
 def spans(attempts: pl.DataFrame) -> pl.DataFrame:
@@ -71,6 +61,13 @@ def _before() -> pl.Expr:
     return pl.coalesce(again, reason, held, hold, array, pl.lit("not_eligible"))
 
 
+def within(waits: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """The parts of the waits that lie in the window."""
+    edges = pl.lit(window.start_ns), pl.lit(window.end_ns)
+    cut = waits.with_columns(col("submit_ns", "eligible_ns", "until_ns").clip(*edges))
+    return cut.filter(col.submit_ns < col.until_ns)
+
+
 def decompose(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
     """Every wait by cause: id, cause, wait_ns; the rows of one id add up to its wait.
 
@@ -78,8 +75,9 @@ def decompose(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) 
     """
     before = waits.select("id", cause="before", wait_ns=col.eligible_ns - col.submit_ns)
     after = _by_status(waits, segments)
-    latency = _first_and_fits(first, segments)
-    return _named(waits, pl.concat([before, after]), latency)
+    mine = first.join(waits.select("id"), on="id", how="semi")
+    latency = _first_and_fits(mine, segments)
+    return _named(pl.concat([before, after]), latency)
 
 
 def _by_status(waits: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
@@ -128,26 +126,17 @@ def _first_and_fits(first: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame
     return pieces.group_by("id").agg(latency_ns=(col.end_ns - col.start_ns).sum())
 
 
-def _named(waits: pl.DataFrame, rows: pl.DataFrame, latency: pl.DataFrame) -> pl.DataFrame:
-    """Time in which a job would have fitted, by what held it: a limit, another before it, or the scheduler's cycle."""
-    limited = waits.select("id", limited=limited_by_reason())
-    rows = rows.join(limited, on="id").join(latency, on="id", how="left")
+def _named(rows: pl.DataFrame, latency: pl.DataFrame) -> pl.DataFrame:
+    """Time in which a job would have fitted, by what held it: another before it in line, or the scheduler's cycle."""
+    rows = rows.join(latency, on="id", how="left")
     fits = rows.filter(col.cause == "fits").with_columns(latency_ns=col.latency_ns.fill_null(0))
-    free = fits.filter(~col.limited)
     split = [
-        fits.filter(col.limited).select("id", cause=pl.lit("limit"), wait_ns="wait_ns"),
-        free.select("id", cause=pl.lit("latency"), wait_ns=pl.min_horizontal("latency_ns", "wait_ns")),
-        free.select("id", cause=pl.lit("priority"), wait_ns=(col.wait_ns - col.latency_ns).clip(0)),
+        fits.select("id", cause=pl.lit("latency"), wait_ns=pl.min_horizontal("latency_ns", "wait_ns")),
+        fits.select("id", cause=pl.lit("priority"), wait_ns=(col.wait_ns - col.latency_ns).clip(0)),
     ]
     rest = rows.filter(col.cause != "fits").select("id", "cause", "wait_ns")
     whole = pl.concat([rest, *split]).filter(col.wait_ns > 0)
     return whole.group_by("id", "cause", maintain_order=True).agg(col.wait_ns.sum())
-
-
-def limited_by_reason() -> pl.Expr:
-    """Whether the reason recorded is a limit that somebody set."""
-    plain = col.reason.str.to_lowercase()
-    return pl.any_horizontal(plain.str.starts_with(word) for word in LIMITS).fill_null(value=False)
 
 
 def pieces(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
@@ -156,17 +145,16 @@ def pieces(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> 
         "id", start_ns="submit_ns", end_ns="eligible_ns", cause="before"
     )
     after = waits.filter(col.eligible_ns < col.until_ns, col("class").is_not_null()).select(
-        "id", "class", limited=limited_by_reason(), start_ns="eligible_ns", end_ns="until_ns"
+        "id", "class", start_ns="eligible_ns", end_ns="until_ns"
     )
     cut = intervals.clip(after, segments, ["class"], keep=["status"])
     mine = first.join(waits.select("id"), on="id", how="semi")
     own = intervals.union(mine, ["id"])
     fits = cut.filter(col.status == "fits")
-    free = fits.filter(~col.limited).select("id", "start_ns", "end_ns")
+    free = fits.select("id", "start_ns", "end_ns")
     parts = [
         before,
         _stretch(cut.filter(col.status != "fits"), col.status),
-        _stretch(fits.filter(col.limited), pl.lit("limit")),
         _stretch(intervals.intersect(free, own, ["id"]), pl.lit("latency")),
         _stretch(intervals.subtract(free, own, ["id"]), pl.lit("priority")),
     ]

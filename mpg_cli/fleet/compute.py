@@ -1,0 +1,112 @@
+"""Everything that the parts of a fleet's report are told from, worked out once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+
+from mpg_cli.fleet.gather import Gathered, gather
+from mpg_cli.goodput import intervals
+from mpg_cli.goodput.scheduling import account, demand, inventory, preemption, supply, topology, waits
+from mpg_cli.goodput.scheduling.inventory import Window
+from mpg_parsers.errors import UsageError
+
+if TYPE_CHECKING:
+    from mpg_cli.fleet.options import FleetOptions
+    from mpg_cli.goodput.scheduling.inventory import Inventory
+    from mpg_cli.store import Dataset
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What the parts of the report are told from.
+
+    attempts   see `Gathered`, with violated, preempted_by and need (chips asked for, or held)
+    holding    see `account.held`, of all time; stretches see `supply.per_node`
+    waiting    see `waits.spans` and `demand.classify`; segments see `demand.timelines`; first `demand.first_in_line`
+    waited     see `waits.decompose`
+    closed     the account of the window, None where the capacity is not known
+    """
+
+    gathered: Gathered
+    attempts: pl.DataFrame
+    window: Window
+    stock: Inventory
+    holding: pl.DataFrame
+    stretches: pl.DataFrame
+    waiting: pl.DataFrame
+    segments: pl.DataFrame
+    first: pl.DataFrame
+    waited: pl.DataFrame
+    closed: account.Account | None
+
+    @property
+    def naive(self) -> bool:
+        """Whether the zone of the times is not known."""
+        return self.gathered.naive
+
+    def account_of(self, window: Window) -> account.Account:
+        """The account of another window. Raises ValueError where the capacity is not known."""
+        if not self.stock.known:
+            raise ValueError("the capacity is not known")
+        return _closed(self.stock, self.holding, self.stretches, _why(self.first, self.segments), window)
+
+
+def compute(dataset: Dataset, options: FleetOptions) -> Computed:
+    """The account and the waits of a fleet. Raises InputError: no_jobs, naive_time; UsageError for an empty window."""
+    gathered = gather(dataset, options)
+    window, hull = _window(gathered, options)
+    records = gathered.records
+    stock = inventory.build(records.nodes, records.capacity, gathered.attempts, hull, options.capacity)
+    spread = inventory.on_nodes if stock.placed else inventory.on_types
+    used = spread(gathered.attempts, stock.nodes)
+    leaf = topology.leaves(records.topology, stock.nodes)
+    attempts = topology.violated(gathered.attempts, used, leaf)
+    attempts = preemption.with_preemptors(attempts, records.scheduler_events)
+    attempts = attempts.with_columns(need=pl.coalesce("chips_requested", "chips").fill_null(0))
+    stretches = supply.per_node(stock, used)
+    waiting = demand.classify(waits.spans(attempts), stock)
+    segments = demand.timelines(waiting, stretches, stock, leaf)
+    first = demand.first_in_line(waiting)
+    holding = account.held(used, attempts, gathered.ready)
+    why = _why(first, segments)
+    closed = _closed(stock, holding, stretches, why, window) if stock.known else None
+    waited = waits.decompose(waiting, segments, first)
+    return Computed(
+        gathered, attempts, window, stock, holding, stretches, waiting, segments, first, waited, closed
+    )
+
+
+def _closed(
+    stock: Inventory, holding: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame, window: Window
+) -> account.Account:
+    inside = replace(
+        stock,
+        capacity=account.clipped(stock.capacity, window),
+        unavailable=account.clipped(stock.unavailable, window),
+    )
+    return account.close(inside, account.clipped(holding, window), account.clipped(stretches, window), why)
+
+
+def _window(gathered: Gathered, options: FleetOptions) -> tuple[Window, Window]:
+    """The window of the account, and all that is known of."""
+    begun = pl.min_horizontal(col.submit_ns.min(), col.start_ns.min())
+    first = int(gathered.attempts.select(begun).item() or 0)
+    start = first if options.start_ns is None else options.start_ns
+    end = gathered.as_of_ns if options.end_ns is None else min(options.end_ns, gathered.as_of_ns)
+    if options.start_ns is None and options.end_ns is None:
+        end = max(end, start + 1)
+    if end <= start:
+        message = "nothing is known between --from and --to: the window is empty"
+        raise UsageError(message, hint="the records must reach into the window")
+    return Window(start, end), Window(min(first, start), max(gathered.as_of_ns, end))
+
+
+def _why(first: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """What kept the first in line of each pool from starting: pool, start_ns, end_ns, status."""
+    return intervals.clip(first, segments, ["class"], keep=["status"]).select(
+        "pool", "start_ns", "end_ns", "status"
+    )
