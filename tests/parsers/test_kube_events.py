@@ -99,8 +99,7 @@ def test_who_preempts(message: str, other: str | None, tmp_path: Path) -> None:
     [
         ("0/64 nodes are available: 64 Insufficient nvidia.com/gpu.", "Insufficient nvidia.com/gpu"),
         (
-            "0/9 nodes are available: 1 Insufficient nvidia.com/gpu, 8 node(s) didn't match Pod's node affinity. "
-            + "preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.",
+            "0/9 nodes are available: 1 Insufficient nvidia.com/gpu, 8 node(s) were busy. preemption: 0/9 nodes: 9 x.",
             "Insufficient nvidia.com/gpu",
         ),
         (
