@@ -18,7 +18,7 @@ GAP = 2
 BAR_LEAST = 8
 BAR_MOST = 40
 # A line may break at a space, but not before a separator, a percent sign or a unit of time.
-_BREAK = re.compile(r" (?!(?:[·|%×x]|[nµum]?s|h|chip-\w+)(?:[\s,.;)]|$))")
+_BREAK = re.compile(r" (?!(?:[·|%×x]|[nµum]?s|min|h|d|chip-\w+)(?:[\s,.;)]|$))")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 120
 _BAR = 24
-_ACTIVE = re.compile(r"[`*_\[\]<>&|\\#@$~!{}^]|://|www\.|:\w+:|^\s*(?:[-+]|\d+[.)])\s", re.IGNORECASE)
+_ACTIVE = re.compile(
+    r"[`*_\[\]<>&|\\#@$~!{}^]|://|www\.|:(?!\d\d:)\w+:|^\s*(?:[-+]|\d+[.)])\s", re.IGNORECASE
+)
 
 
 def render(report: Report, *, detail: bool = False) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _UNITS = (("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _HOURS_FROM = 10
+_MINUTE_S = 59.5  # from here up it is a minute, rounded
+_ELAPSED = (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1))
 
 
 def apportion(values: Sequence[int], total: int) -> tuple[int, ...]:
@@ -78,6 +80,18 @@ def duration(ns: int) -> str:
     """One length of time with its unit: `1.062 s`, `12.40 µs`."""
     fitting = scale([ns])
     return f"{fitting.cell(ns)} {fitting.unit}"
+
+
+def elapsed(seconds: float | None) -> str:
+    """A length of time as people say it: `45 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash if it is not known."""
+    if seconds is None or not isfinite(seconds) or seconds < 0:
+        return NONE
+    if seconds < _MINUTE_S:
+        return f"{seconds:.3g} s" if seconds % 1 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    unit, size, smaller, part = next(row for row in _ELAPSED if whole >= row[1])
+    count, rest = divmod(whole, size)
+    return f"{count:,} {unit} {rest // part} {smaller}" if rest // part else f"{count:,} {unit}"
 
 
 def stamp(ns: int) -> str:

@@ -17,6 +17,7 @@ from mpg_cli.report.sections import (
     ledger,
     operators,
     profiled,
+    scheduling,
     segments,
     step_ledgers,
     steps,
@@ -54,6 +55,7 @@ _PARTS = (
     devices.section,
     kernels.section,
     collectives.section,
+    *scheduling.PARTS,
     trust.section,
     trust.warnings,
 )

@@ -49,6 +49,11 @@ def ranks(report: Report) -> set[int]:
     return {rank for rank in named if rank is not None}
 
 
+def fleet_only(report: Report) -> bool:
+    """Whether all there is are the records of a scheduler: no device was looked at."""
+    return report.scheduling is not None and not report.devices and not report.quality.windows
+
+
 def labels(report: Report) -> dict[str, str]:
     """The label of every cause in the ledger, by its id."""
     return {row.cause: cut(row.label or row.cause, LONGEST_LABEL) for row in report.ledger}

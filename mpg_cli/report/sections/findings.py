@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Facts, Line, Section
 from mpg_cli.report.sections.account import account
-from mpg_cli.report.sections.common import EMPTY, brief
+from mpg_cli.report.sections.common import EMPTY, brief, fleet_only
 from mpg_cli.report.text import cut, plural
 from mpg_cli.report.units import duration, money, percent, stamp, times
 
@@ -30,7 +30,7 @@ _UNJUDGED = {
 
 def section(report: Report, *, detail: bool) -> Section:
     """The first findings, each with its gain, its evidence and what usually helps; or that there are none."""
-    if not report.ledger:
+    if not report.ledger or (fleet_only(report) and not report.findings):
         return EMPTY
     if not report.findings:
         return Section("Do this first", (Line(_nothing(report)),))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Row, RowStyle, Section, Table
 from mpg_cli.report.sections.account import account
-from mpg_cli.report.sections.common import EMPTY, LONGEST_LABEL
+from mpg_cli.report.sections.common import EMPTY, LONGEST_LABEL, fleet_only
 from mpg_cli.report.sections.remarks import remarks
 from mpg_cli.report.text import NONE, cut
 from mpg_cli.report.units import decimal, duration
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mpg_cli.report.sections.account import Account, Figure, Group
 
 _WITHIN, _ORIGIN, _REMARK = 3, 4, 5
+AS_ASKED = "allocated as asked"  # what a scheduler knows of time that no trace covers
 # of the ideal row, by a word of the basis of PG
 _IDEAL = {
     "roofline": "useful work at the roofline",
@@ -70,7 +71,8 @@ def _rows(report: Report, books: Account, said: dict[str, str]) -> Iterator[Row]
             indented = f"  {label}" if len(group.rows) > 1 else label
             notes = (_within(group, within), row.origin, said.get(row.cause, ""))
             plain = _row(books, indented, figure, "plain", *notes)
-            yield Row(plain.cells, "plain", max(figure.chip_ns / longest, 0.0), _hue(group, row))
+            shade = "computing" if label == AS_ASKED else _hue(group, row)
+            yield Row(plain.cells, "plain", max(figure.chip_ns / longest, 0.0), shade)
 
 
 def _within(group: Group, tenths: int) -> str:
@@ -78,6 +80,8 @@ def _within(group: Group, tenths: int) -> str:
 
 
 def _label(report: Report, row: LedgerRow) -> str:
+    if row.cause == "unobserved" and fleet_only(report):
+        return AS_ASKED
     if row.cause != "ideal":
         return cut(row.label or row.cause, LONGEST_LABEL).removeprefix("computing, ")
     basis = report.goodput.pg.basis if report.goodput.pg else ""

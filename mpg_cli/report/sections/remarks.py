@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from mpg_cli.report.sections.common import fleet_only
 from mpg_cli.report.text import cut
 from mpg_cli.report.units import percent, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpg_cli.report.model import Collective, Communicator, Hotspot, Report
+    from mpg_cli.report.model import Collective, Communicator, Hotspot, Report, Scheduling
 
 _LONGEST_NAME = 48
 
@@ -30,7 +31,19 @@ def remarks(report: Report) -> dict[str, str]:
         found["unmodelled"] = "the rest: FLOPs are known of the whole"
     if report.unmodelled:
         found["unmodelled"] = cut(max(report.unmodelled, key=lambda one: one.time_ns).op, _LONGEST_NAME)
-    return found
+    return found if report.scheduling is None or not fleet_only(report) else _pools(report.scheduling)
+
+
+def _pools(found: Scheduling) -> dict[str, str]:
+    """By cause, the pool of the fleet that has most of it, where there are several."""
+    pools = [part for part in found.segments if part.basis == "fleet" and part.by == "pool"]
+    told: dict[str, str] = {}
+    for cause in dict.fromkeys(cause for pool in pools for cause in pool.causes):
+        most = max(pools, key=lambda pool: pool.causes.get(cause, 0))
+        share = ratio(most.causes[cause], sum(pool.causes.get(cause, 0) for pool in pools))
+        if len(pools) > 1 and share:
+            told[cause] = f"{percent(share)} in {cut(most.key, _LONGEST_NAME)}"
+    return told
 
 
 def _idle(report: Report) -> dict[str, str]:

@@ -6,14 +6,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Line, Section
-from mpg_cli.report.sections.common import brief, ranks
+from mpg_cli.report.sections.common import brief, fleet_only, ranks
+from mpg_cli.report.sections.scheduling.common import chip_time
+from mpg_cli.report.sections.scheduling.known import fleet_window, of_fleet
 from mpg_cli.report.text import cut, plural, ranges
 from mpg_cli.report.units import duration, scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mpg_cli.report.model import Report, Window
+    from mpg_cli.report.model import Report, Scheduling, Window
 
 
 def header(report: Report, *, detail: bool) -> Section:
@@ -22,7 +24,12 @@ def header(report: Report, *, detail: bool) -> Section:
     title = f"mpg {report.mpg_version}".strip()
     read = " · ".join((title, _files(report), *_setting(report)))
     window = " · ".join(window_facts(report))
-    return Section("", (Line(read, "strong"), Line(f"window: {window}")))
+    fleet = (
+        []
+        if report.scheduling is None or fleet_only(report)
+        else [Line(f"fleet: {' · '.join(_fleet(report))}")]
+    )
+    return Section("", (Line(read, "strong"), Line(f"window: {window}"), *fleet))
 
 
 def _files(report: Report) -> str:
@@ -46,7 +53,10 @@ def _setting(report: Report) -> Iterator[str]:
     yield from sorted(cut(name, 40) for name in made_by if name)[:4]
     if text := _ranks(report):
         yield text
-    yield _devices(report)
+    if not fleet_only(report):
+        yield _devices(report)
+    elif report.scheduling is not None:
+        yield from of_fleet(report.scheduling)
 
 
 def _ranks(report: Report) -> str:
@@ -68,10 +78,25 @@ def _devices(report: Report) -> str:
 def window_facts(report: Report) -> list[str]:
     """Which steps or stretch, how long per chip, and how much chip-time that is."""
     windows = report.quality.windows
+    if fleet_only(report) and report.scheduling is not None:
+        return [*fleet_window(report.scheduling), _fleet_total(report, report.scheduling)]
     if not windows:
         return ["none: there is no chip-time to account for"]
     total = report.totals.capacity_ns
     return [_stretch(report, windows), f"{_length(windows)} per chip", _capacity(total)]
+
+
+def _fleet(report: Report) -> Iterator[str]:
+    """The fleet beside which the traces were read."""
+    if report.scheduling is not None:
+        yield from (*of_fleet(report.scheduling), *fleet_window(report.scheduling))
+        yield "its SG is below; the account is that of the traces"
+
+
+def _fleet_total(report: Report, found: Scheduling) -> str:
+    if report.totals.capacity_ns:
+        return _capacity(report.totals.capacity_ns)
+    return f"capacity not known; {chip_time(found.claimed_ns)} held by jobs"
 
 
 def _capacity(chip_ns: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Facts, Line, Section, Table
-from mpg_cli.report.sections.common import EMPTY, brief, table
+from mpg_cli.report.sections.common import EMPTY, brief, fleet_only, table
 from mpg_cli.report.sections.kernels import kernel_table
 from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import duration, number, percent, scale, tenths
@@ -23,6 +23,8 @@ _MOST_WARNINGS = 20
 
 def section(report: Report, *, detail: bool) -> Section:
     """The grade with its reasons and the figures behind it."""
+    if fleet_only(report):
+        return Section("How far to trust this", (Facts(tuple(_grade(report))),))
     blocks: list[Block] = [Facts((*_grade(report), *_windows(report, detail=detail), *_shares(report)))]
     if report.name_rules:
         blocks += _rules(report.name_rules, detail=detail)

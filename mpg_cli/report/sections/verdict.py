@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Facts, Section
 from mpg_cli.report.sections.account import account, amounts
+from mpg_cli.report.sections.common import fleet_only
 from mpg_cli.report.sections.dashboard import dashboard_of
 from mpg_cli.report.sections.operators import operator, recoverable
+from mpg_cli.report.sections.scheduling import figures
+from mpg_cli.report.sections.scheduling.common import plain
 from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import decimal, duration, percent, ratio, scale
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 _MEANING = {"mpg": "useful arithmetic at peak", "sg": "allocated", "rg": "computed", "pg": "computing"}
 _IN_THE_PROGRAM = {"rg": "in the program", "pg": "in the program"}
+_AS_ASKED = {"sg": "allocated as asked"}
 _UNKNOWN_ORDER = ("rg", "pg", "sg", "mpg")
 _NO_REASON = "not computed"
 _MUCH = 0.1
@@ -28,22 +32,26 @@ def section(report: Report, *, detail: bool) -> Section:
     """The ratios with their meaning or the reason they are missing; the largest loss; the grade."""
     del detail
     books = account(report)
-    facts = [*_known(report.goodput, books), *_utilisation(report.goodput, books), *_unknown(report.goodput)]
+    fleet = fleet_only(report)
+    facts = [*_known(report, books), *_utilisation(report.goodput, books), *_unknown(report.goodput)]
     rest = [
-        ("largest loss", _largest_loss(books)),
+        *([("largest loss", text)] if (text := fleet_loss(books) if fleet else _largest_loss(books)) else []),
         *_top_operator(report),
-        _dashboard(report),
+        *([] if fleet else [_dashboard(report)]),
+        *figures.facts(report),
         ("trust", _trust(report)),
     ]
     return Section("", (Facts((*facts, *rest)),))
 
 
-def _known(goodput: Goodput, books: Account) -> Iterator[tuple[str, str]]:
+def _known(report: Report, books: Account) -> Iterator[tuple[str, str]]:
+    goodput = report.goodput
+    asked = {} if report.scheduling is None else _AS_ASKED
     for key, meaning in (_MEANING if goodput.view == "default" else _MEANING | _IN_THE_PROGRAM).items():
         found: Ratio | None = getattr(goodput, key)
         if found is not None:
             share, terms = amounts(found, books)
-            yield f"{key.upper()} {share}", _explained(key, found, f"{terms} {meaning}")
+            yield f"{key.upper()} {share}", _explained(key, found, f"{terms} {asked.get(key, meaning)}")
 
 
 def _explained(key: str, found: Ratio, terms: str) -> str:
@@ -82,7 +90,7 @@ def _unknown(goodput: Goodput) -> Iterator[tuple[str, str]]:
 def _reason(goodput: Goodput, key: str) -> str:
     """Why a ratio is null, after its bounds; MPG is null for what SG is null for."""
     known_by = "sg" if key == "mpg" and goodput.sg is None and goodput.reasons.get("sg") else key
-    reason = cut(goodput.reasons.get(known_by) or _NO_REASON, 400)
+    reason = plain(goodput.reasons.get(known_by) or _NO_REASON)
     bounds = _bounds(goodput, key)
     return f"{bounds}: {reason}" if bounds else reason
 
@@ -106,6 +114,23 @@ def _largest_loss(books: Account) -> str:
     unknown = books.unmodelled()
     more = f"; {decimal(unknown.tenths, 1)} % has no model" if unknown.chip_ns > figure.chip_ns else ""
     return f"{label}: {books.amount(figure)} {books.unit}, {decimal(figure.tenths, 1)} %{more}"
+
+
+def fleet_loss(books: Account) -> str:
+    """The two largest causes of chips not allocated as asked; none without an account."""
+    losses = [
+        (row, figure) for row, figure in books.losses() if row.layer == "scheduling" and figure.chip_ns > 0
+    ]
+    if books.total.chip_ns <= 0:
+        return ""
+    if not losses:
+        return "none: all chips were allocated as asked"
+    ordered = sorted(losses, key=lambda loss: -loss[1].chip_ns)[:2]
+    amounts = (
+        f"{cut(row.label or row.cause, 60)}: {books.amount(figure)} {books.unit}, {decimal(figure.tenths, 1)} %"
+        for row, figure in ordered
+    )
+    return "; then ".join(amounts)
 
 
 def _top_operator(report: Report) -> Iterator[tuple[str, str]]:
