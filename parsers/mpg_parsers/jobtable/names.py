@@ -52,7 +52,9 @@ def data(file: str) -> dict[str, Any]:
 def names() -> dict[str, Name]:
     """All canonical names, in the order in which they claim columns."""
     return {
-        name: Name(name, entry["kind"], entry["meaning"], tuple(map(squeezed, entry["synonyms"])))
+        name: Name(
+            name, entry["kind"], entry["meaning"], tuple(dict.fromkeys(map(squeezed, entry["synonyms"])))
+        )
         for name, entry in data("names.toml").items()
     }
 

@@ -100,7 +100,7 @@ def _values(piece: pl.DataFrame, found: dict[str, str], clock: values.Clock) -> 
         for name, column in found.items()
         if name not in ("start", "end")
     }
-    chips = values.counts(text["chips"])
+    chips = values.counts(text["chips"], values.MOST_CHIPS)
     times, bad = dict[str, pl.Series](), {"chips": chips.bad}
     for name in ("start", "end"):
         read = values.instants(piece[found[name]], set(), name, "", clock) if name in found else None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import io
+from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
 from mpg_parsers.errors import InputError
 from mpg_parsers.jobtable.table import BROKEN, LINE, ROWS, Table, unique_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, BinaryIO
 
     from mpg_parsers.registry import ParseOptions
     from mpg_parsers.source import Source
@@ -24,19 +25,14 @@ READ = 1 << 22
 
 def read(source: Source, options: ParseOptions) -> Table:
     """The table. Raises InputError: corrupt_input, truncated_input, unsupported_format (over MAX_BYTES, packed)."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(_seekable(source, options))
-        names = list(file.schema_arrow.names)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damaged(source.path, error) from error
+    file = _seekable(source, options)
+    with _damage(source.path):
+        names = pl.scan_parquet(file).collect_schema().names()
     own = dict(zip(unique_names(names), names, strict=True))
     return Table(tuple(own), lambda needed: _pieces(source.path, file, own, needed))
 
 
-def _seekable(source: Source, options: ParseOptions) -> str | BinaryIO:
+def _seekable(source: Source, options: ParseOptions) -> str | BytesIO:
     """The file itself, or its content where it is packed."""
     if source.extent is None:
         with open(source.file, "rb") as file:  # noqa: PTH123 - Source has no Path
@@ -53,24 +49,28 @@ def _seekable(source: Source, options: ParseOptions) -> str | BinaryIO:
                 options.progress(stream.stored_position)
         if stream.truncated:
             raise InputError("truncated_input", source.path, stream.truncated, hint="copy it again")
-    return io.BytesIO(content)
+    return BytesIO(content)
 
 
-def _pieces(path: str, file: Any, own: dict[str, str], needed: Sequence[str]) -> Iterator[pl.DataFrame]:  # noqa: ANN401
-    import pyarrow as pa
+def _pieces(
+    path: str, file: str | BytesIO, own: dict[str, str], needed: Sequence[str]
+) -> Iterator[pl.DataFrame]:
+    columns = [pl.col(own[name]).alias(name) for name in needed]
+    with _damage(path):
+        frame = pl.scan_parquet(file)
+        height = frame.select(pl.len()).collect().item()
+        for first in range(0, height, ROWS):
+            piece = frame.select(columns).slice(first, ROWS).collect()
+            lines = pl.int_range(first + 1, first + 1 + piece.height, dtype=pl.Int64, eager=True)
+            yield piece.with_columns(lines.alias(LINE), pl.lit(None, pl.String).alias(BROKEN))
 
-    line = 1
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Turn what Polars raises of damaged files into InputError; some damage makes it panic."""
     try:
-        for batch in file.iter_batches(batch_size=ROWS, columns=[own[name] for name in needed]):
-            columns = {name: pl.from_arrow(batch.column(own[name])) for name in needed}
-            lines = pl.int_range(line, line + batch.num_rows, dtype=pl.Int64, eager=True)
-            broken = pl.repeat(None, batch.num_rows, dtype=pl.String, eager=True)
-            yield pl.DataFrame({**columns, LINE: lines, BROKEN: broken})
-            line += batch.num_rows
-    except (pa.ArrowException, OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: str, error: Exception) -> InputError:
-    message = f"damaged Parquet: {error}"[:300]
-    return InputError("corrupt_input", path, message, hint="copy it again, or export it as CSV")
+        yield
+    except (PolarsError, PanicException, OSError, ValueError) as error:
+        message = f"damaged Parquet: {error}"[:300]
+        hint = "copy it again, or export it as CSV"
+        raise InputError("corrupt_input", path, message, hint=hint) from error

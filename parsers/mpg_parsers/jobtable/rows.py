@@ -76,10 +76,7 @@ class Rows:
         texts = [values.cleaned(piece[column], self.plan.missing) for column in reference.columns]
         if reference.how == "|":
             return pl.select(pl.coalesce(*texts)).to_series()
-        product = values.counts(texts[0]).values
-        for text in texts[1:]:
-            product = product * values.counts(text).values
-        return product.cast(pl.String)
+        return values.product(texts)
 
     def _values(self, piece: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
         """A column for every name the plan has, and which cells of those that are needed cannot be read."""
@@ -110,6 +107,7 @@ class Rows:
         if kind == "count":
             if name.startswith("chips"):
                 self.tally.odd["fractional"] += values.fractional(text)
+                return values.counts(text, values.MOST_CHIPS)
             return values.counts(text)
         return values.Read(text, pl.repeat(value=False, n=len(text), eager=True))
 

@@ -28,6 +28,7 @@ DELIMITERS = (",", "\t", ";", "|")
 MORE = "\0more"
 TOO_MANY = "it has more fields than the header has names"
 _CELL = re.compile(r"\s*[^\W\d][\w .:/%#()\[\]{}@+-]{0,79}\s*\Z")
+_FIGURE = re.compile(r"\d\.\d|: ")
 _SKIP = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*")
 _QUOTE = b'"'
 
@@ -102,11 +103,12 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def _is_header(cells: Sequence[str]) -> bool:
+    """Names, not the figures and sentences that a line of a log has between its commas."""
     named = [cell for cell in cells if cell.strip()]
     return (
         2 <= len(named) <= MAX_COLUMNS
         and len(named) >= len(cells) - 1
-        and all(_CELL.match(cell) for cell in named)
+        and all(_CELL.match(cell) and not _FIGURE.search(cell) for cell in named)
     )
 
 

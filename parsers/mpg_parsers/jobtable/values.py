@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from mpg_parsers import wall_times
 from mpg_parsers.jobtable.names import UNITS
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SECOND = 1_000_000_000
 # what files write where they know nothing, in lower case
 NOTHING = ("", "nan", "none", "null", "n/a", "na", "nat", "-", "--", "<na>", "\\n")
 NO_DURATION = ("unlimited", "infinite", "partition_limit", "unknown", "invalid", "not_set")
 EXACT = pl.Decimal(38, 9)  # numbers are never floats: 19 digits and nanoseconds fit
-LARGEST = (1 << 62) - 1
+# bounds that keep every sum of an instant and two durations, and every product of two counts, within int64
+LATEST, LONGEST, MOST_CHIPS, MOST = (1 << 62) - 1, (1 << 60) - 1, 1 << 30, 1 << 53
 # numbers at least so large count milliseconds, microseconds, nanoseconds since 1970: seconds would be past 5138
 FINER = ((100_000_000_000, "ms"), (100_000_000_000_000, "us"), (100_000_000_000_000_000, "ns"))
 OLDEST = 100_000_000 * SECOND  # an instant before 1973 is no date but a time since an unknown beginning
@@ -27,6 +31,8 @@ FORMATS = tuple(
     for between in (" ", "T")
     for zone in ("", "Z", "%:z")
 )
+FIRST_YEAR, LAST_YEAR = 1970, 2115  # LATEST is in 2116
+FINE = r":\d\d[.,]\d{7}|,\d"  # more than microseconds, or a comma: not for these formats
 TRIED = 64  # cells by which a format is chosen
 _CLOCK = r"^(?:(\d+)(?:-| days? ?,? ?\+?))?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)$"
 _SUFFIXED = r"^(\d+(?:\.\d+)?) ?([a-zA-Z]+)$"
@@ -68,12 +74,21 @@ def cleaned(cells: pl.Series, missing: set[str]) -> pl.Series:
     return text.to_frame("t").select(pl.when(~nothing).then("t"))["t"]
 
 
-def counts(text: pl.Series) -> Read:
-    """Whole numbers; a fraction is rounded up, which `fractional` tells."""
+def counts(text: pl.Series, most: int = MOST) -> Read:
+    """Whole numbers up to `most`; a fraction is rounded up, which `fractional` tells."""
     number = text.cast(EXACT, strict=False)
-    bad = text.is_not_null() & (number.is_null() | (number > LARGEST))
-    values = number.to_frame("n").select(pl.col("n").ceil().cast(pl.Int64, strict=False))["n"]
-    return Read(values, bad)
+    within = pl.when(pl.col("n").abs() <= most).then("n")
+    values = number.to_frame("n").select(within.ceil().cast(pl.Int64, strict=False))["n"]
+    return Read(values, text.is_not_null() & values.is_null())
+
+
+def product(texts: Sequence[pl.Series]) -> pl.Series:
+    """The product of numbers of chips, as text; null where one is unknown or it is more than there can be."""
+    found = counts(texts[0], MOST_CHIPS).values
+    for text in texts[1:]:
+        found = found * counts(text, MOST_CHIPS).values
+        found = found.set((found > MOST_CHIPS).fill_null(value=False), None)
+    return found.cast(pl.String)
 
 
 def fractional(text: pl.Series) -> int:
@@ -85,27 +100,27 @@ def fractional(text: pl.Series) -> int:
 def durations(cells: pl.Series, missing: set[str], unit: str) -> Read:
     """Nanoseconds of numbers in `unit` (seconds if empty), D-HH:MM:SS, HH:MM:SS, MM:SS, or numbers with a unit."""
     if isinstance(cells.dtype, pl.Duration):
-        return Read(cells.dt.total_nanoseconds(), pl.repeat(value=False, n=len(cells), eager=True))
+        ns = _within(cells.dt.total_nanoseconds(), LONGEST)
+        return Read(ns, cells.is_not_null() & ns.is_null())
     text = cleaned(cells, missing | set(NO_DURATION))
     ns = _scaled(text.cast(EXACT, strict=False), UNITS[unit or "s"])
     if ns.null_count() > text.null_count():
         ns = pl.select(pl.coalesce(ns, _clock(text), _suffixed(text))).to_series()
+    ns = _within(ns, LONGEST)
     return Read(ns, text.is_not_null() & ns.is_null())
 
 
 def instants(cells: pl.Series, missing: set[str], name: str, unit: str, clock: Clock) -> Read:
     """Unix nanoseconds (see Clock for what else is told) of dates, or of numbers in `unit`."""
     if isinstance(cells.dtype, pl.Datetime | pl.Date):
-        return Read(_of_dates(cells, clock), pl.repeat(value=False, n=len(cells), eager=True))
+        return _of_dates(cells, clock)
     text = cleaned(cells, missing | {"unknown"})
     number = text.cast(EXACT, strict=False)
-    ns = _of_numbers(number, name, unit, clock)
-    bad = pl.repeat(value=False, n=len(cells), eager=True)
-    dated = text.is_not_null() & number.is_null()
-    if dated.any():
-        dates = _of_texts(text.set(number.is_not_null(), None), clock)
-        ns, bad = pl.select(pl.coalesce(ns, dates.values)).to_series(), dates.bad
-    return Read(ns, bad)
+    read = _of_numbers(number, name, unit, clock)
+    if not (text.is_not_null() & number.is_null()).any():
+        return read
+    dates = _of_texts(text.set(number.is_not_null(), None), clock)
+    return Read(pl.select(pl.coalesce(read.values, dates.values)).to_series(), read.bad | dates.bad)
 
 
 def _json(value: object) -> str | None:
@@ -120,7 +135,7 @@ def _json(value: object) -> str | None:
 
 def _scaled(number: pl.Series, size: int) -> pl.Series:
     """Numbers of a unit of `size` nanoseconds, as nanoseconds; null where that is too large."""
-    most = LARGEST // size
+    most = LATEST // size
     column = pl.col("n")
     scaled = pl.when(column.abs() <= most).then(column) * size
     return number.to_frame("n").select(scaled.cast(pl.Int64, strict=False))["n"]
@@ -130,7 +145,7 @@ def _clock(text: pl.Series) -> pl.Series:
     """Nanoseconds of [days-]HH:MM:SS and MM:SS."""
     days, hours, minutes = (text.str.extract(_CLOCK, part).cast(pl.Int64, strict=False) for part in (1, 2, 3))
     seconds = _scaled(text.str.extract(_CLOCK, 4).cast(EXACT, strict=False), SECOND)
-    whole = (days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes) * SECOND
+    whole = (days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60) * SECOND
     return whole + seconds
 
 
@@ -147,11 +162,19 @@ def _suffixed(text: pl.Series) -> pl.Series:
     return found
 
 
-def _of_dates(cells: pl.Series, clock: Clock) -> pl.Series:
+def _within(ns: pl.Series, most: int) -> pl.Series:
+    """Null where the number is larger, or as far below zero."""
+    return ns.to_frame("n").select(pl.when(pl.col("n").abs() <= most).then("n").alias("n"))["n"]
+
+
+def _of_dates(cells: pl.Series, clock: Clock) -> Read:
+    """Of dates; those after LAST_YEAR are none."""
     dates = cells.cast(pl.Datetime("us")) if isinstance(cells.dtype, pl.Date) else cells
-    if getattr(dates.dtype, "time_zone", None):
-        return dates.dt.epoch("ns")
-    return _placed(dates, clock)
+    bad = (dates.dt.year() > LAST_YEAR).fill_null(value=False) | (dates.dt.year() < FIRST_YEAR).fill_null(
+        value=False
+    )
+    kept = dates.set(bad, None)
+    return Read(kept.dt.epoch("ns") if getattr(dates.dtype, "time_zone", None) else _placed(kept, clock), bad)
 
 
 def _placed(walls: pl.Series, clock: Clock) -> pl.Series:
@@ -164,47 +187,49 @@ def _placed(walls: pl.Series, clock: Clock) -> pl.Series:
     return first.dt.epoch("ns")
 
 
-def _of_numbers(number: pl.Series, name: str, unit: str, clock: Clock) -> pl.Series:
+def _of_numbers(number: pl.Series, name: str, unit: str, clock: Clock) -> Read:
     """Numbers as nanoseconds since 1970; none is negative, and 0 is none among dates."""
     number = number.set((number < 0).fill_null(value=False), None)
-    largest = number.max()
-    if not isinstance(largest, Decimal):
-        return number.cast(pl.Int64, strict=False)
-    guess = next((finer for least, finer in reversed(FINER) if largest >= least), "s")
+    middle = number.median()
+    if middle is None:
+        return Read(number.cast(pl.Int64), number.is_not_null())
+    guess = next((finer for least, finer in reversed(FINER) if float(str(middle)) >= least), "s")
     chosen = unit or clock.unit.setdefault(name, guess)
     if chosen == "s":
         number = number.set(number.is_in(list(NO_VAL)), None)
     ns = _scaled(number, UNITS[chosen])
+    bad = number.is_not_null() & ns.is_null()
     latest = ns.max()
     if isinstance(latest, int) and latest < OLDEST:
         clock.relative = True
-        return ns
-    return ns.set(ns == 0, None)
+        return Read(ns, bad)
+    return Read(ns.set(ns == 0, None), bad)
 
 
 def _of_texts(text: pl.Series, clock: Clock) -> Read:
     """Dates, most of them in one format."""
     sample = text.drop_nulls().head(TRIED)
-    form = next((form for form in FORMATS if not _dates(sample, form).null_count()), None)
+    fitting = (form for form in FORMATS if not _dates(sample, form).null_count())
+    form = None if text.str.contains(FINE).any() else next(fitting, None)
     if form is not None and (dates := _dates(text, form)).null_count() == text.null_count():
         clock.walls = True
-        ns = dates.dt.epoch("ns") if form.endswith(("Z", "z")) else _placed(dates, clock)
-        return Read(ns, pl.repeat(value=False, n=len(text), eager=True))
+        return _of_dates(dates.dt.replace_time_zone("UTC") if form.endswith("Z") else dates, clock)
     dashed = text.str.replace(r"^(\d{4})/(\d\d)/(\d\d)", "$1-$2-$3")
     dashed = dashed.str.replace(r"^(\d{4}-\d\d-\d\d)$", "${1}T00:00:00")
     dashed = dashed.str.replace(r"(\d\d):(\d\d) ([+-]\d)", "$1:$2$3")
-    times = wall_times.parse(dashed, clock.tz)
+    year = dashed.str.extract(r"^(\d{4})-").cast(pl.Int64, strict=False)
+    late = ((year > LAST_YEAR) | (year < FIRST_YEAR)).fill_null(value=False)
+    times = wall_times.parse(dashed.set(late, None), clock.tz)
     clock.walls = clock.walls or bool(times.ns.is_not_null().any())
     clock.naive = clock.naive or (times.naive and not clock.tz)
     clock.unsure += int(times.unsure.sum())
-    return Read(
-        times.ns, times.bad | (text.is_not_null() & times.ns.is_null() & ~times.unsure & ~_no_time(text))
-    )
+    unread = text.is_not_null() & times.ns.is_null() & ~times.unsure & ~_no_time(text)
+    return Read(times.ns, times.bad | late | unread)
 
 
 def _dates(text: pl.Series, form: str) -> pl.Series:
     zone = "UTC" if form.endswith("z") else None
-    return text.str.to_datetime(form, strict=False, time_unit="ns", time_zone=zone)
+    return text.str.to_datetime(form, strict=False, time_unit="us", time_zone=zone)
 
 
 def _no_time(text: pl.Series) -> pl.Series:
