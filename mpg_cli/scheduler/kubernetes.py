@@ -40,6 +40,7 @@ def stitch(
 
     Returned are the columns of `attempts` and, in ns where so named:
     attempt               from 1 within a workload
+    chips                 what it holds or, without a start, what it asks for
     open                  it has no end: end_ns is as_of
     queue_wait_ns         pod: creation to Scheduled; workload: creation or requeue to Admitted; up to the end of what
                           never got there; null where it is not known, with queue_wait_min_ns and queue_wait_max_ns

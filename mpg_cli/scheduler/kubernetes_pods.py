@@ -76,7 +76,7 @@ def pod_attempt(pod: Object, as_of: int, doubts: Doubts) -> Row:
     held = 0 if start is None else until - start
     return {
         **row, "attempt": 1, "submit_ns": submit, "start_ns": start, "end_ns": until, "open": not over,
-        "chips": (row["chips"] or row["chips_requested"]) if start is not None else 0,
+        "chips": row["chips"] or row["chips_requested"],
         "run_ns": held, "ran_ns": held, "held_ns": held,
         "failed_scheduling": sum(e["count"] for e in failed),
         "schedule_to_start_ns": None if started is None or scheduled is None else max(0, started - scheduled),

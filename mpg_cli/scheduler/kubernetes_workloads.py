@@ -168,7 +168,7 @@ def _row(workload: Object, number: int, one: Attempt, as_of: int) -> Row:
     return {
         **row, "attempt": number, "submit_ns": one.submit, "eligible_ns": one.eligible, "start_ns": one.start,
         "end_ns": until, "open": open_, "state": _state(workload.row["state"], one), "ended_by": one.ended_by,
-        "chips": 0 if one.start is None else row["chips"] or row["chips_requested"],
+        "chips": row["chips_requested"] if one.start is None else row["chips"] or row["chips_requested"],
         "run_ns": held, "ran_ns": held, "held_ns": held, "failed_scheduling": 0,
         "queue_wait_ns": max(0, begun - one.submit), "queue_wait_min_ns": None, "queue_wait_max_ns": None,
         "schedule_to_start_ns": None if one.ready is None or one.start is None else max(0, one.ready - one.start),

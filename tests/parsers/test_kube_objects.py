@@ -386,3 +386,8 @@ def test_a_lease_and_managed_fields_prove_the_time(tmp_path: Path) -> None:
     pod = make.pod("p")
     pod["metadata"]["managedFields"] = [{"time": at(800)}]
     assert tables(tmp_path, pod)["sources"]["as_of_ns"].to_list() == [ns(800)]
+
+
+def test_the_end_of_a_pod_whose_node_is_behind_is_later_than_it_says(tmp_path: Path) -> None:
+    pod = make.pod("p", node="n", scheduled=600, run=(515, 4115))
+    assert tables(tmp_path, pod)["sources"]["as_of_ns"].to_list() == [ns(4200)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpg_parsers.kube.fields import MAX_MESSAGE, as_json, instant
+from mpg_parsers.kube.fields import MAX_MESSAGE, SECOND, as_json, instant
 
 Row = dict[str, Any]
 TABLES = ("attempts", "pending", "capacity", "nodes", "topology", "scheduler_events")
@@ -19,6 +19,8 @@ class Rows:
     tables: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TABLES})
     as_of: int | None = None
     first: int | None = None
+    # of each pod, as far as known: when it was scheduled, started and ended
+    _clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
     _last: dict[str, int] = field(default_factory=dict)
 
@@ -62,9 +64,20 @@ class Rows:
         """Add an event that happened at `ts`; none without a time. Of a folded one, `last_ns` and `count`."""
         if ts is None:
             return
+        if raw_id and (event == "allocate" or (event in ("start", "end") and more.get("node_clock"))):
+            self._note_clock(raw_id, event, ts)
         row: Row = {"ts_ns": ts, "last_ns": None, "count": 1, "event": event, "raw_id": raw_id, "other": None}
         row |= {"nodes": None, "reason": reason or None, "message": message[:MAX_MESSAGE] or None}
         self.add("scheduler_events", **(row | {"node_clock": None} | more))
+
+    def _note_clock(self, raw_id: str, event: str, ts: int) -> None:
+        """Move `as_of` where a node's clock is behind: by the scheduler's, a pod's end is later than it says."""
+        if raw_id not in self._clocks and len(self._clocks) >= REMEMBERED:
+            self._clocks.clear()
+        known = self._clocks.setdefault(raw_id, {})
+        known[event] = min(ts, known.get(event, ts)) if event != "end" else ts
+        if len(known) == 3 and (behind := known["allocate"] - known["start"]) >= SECOND:
+            self.as_of = max(self.as_of or 0, known["end"] + behind)
 
     def take(self) -> dict[str, list[Row]]:
         """The rows so far, which are then forgotten."""

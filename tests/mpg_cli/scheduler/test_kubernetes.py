@@ -101,7 +101,7 @@ def test_pods_without_a_workload() -> None:
     assert found == [
         (10.0, 1390.0, 10.0, 0, 4, False),
         (400.0, 1010.0, 10.0, 19, 4, False),
-        (2700.000001, 0.0, None, 12, 0, True),
+        (2700.000001, 0.0, None, 12, 16, True),
     ]
 
 
@@ -186,7 +186,7 @@ def test_cancelled_while_it_waited(tmp_path: Path) -> None:
     value["metadata"]["deletionTimestamp"] = at(50)
     rows, _ = files(tmp_path, [{"type": "DELETED", "object": value}, pod("z", created=400)])
     names = ("queue_wait_ns", "chips", "open", "state")
-    assert seconds(rows.filter(job="p"), *names) == [(50.0, 0, False, "CANCELLED")]
+    assert seconds(rows.filter(job="p"), *names) == [(50.0, 8, False, "CANCELLED")]
 
 
 def test_the_last_of_several_dumps_holds(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_the_jobs_own_events_tell_of_the_workload(tmp_path: Path) -> None:
 def test_a_workload_that_was_never_admitted(tmp_path: Path) -> None:
     rows, _ = files(tmp_path, [workload("w"), pod("z", created=600)])
     names = ("queue_wait_ns", "chips", "chips_requested", "open", "state", "start_ns")
-    assert seconds(rows.filter(kind="workload"), *names) == [(600.0, 0, 16, True, "PENDING", None)]
+    assert seconds(rows.filter(kind="workload"), *names) == [(600.0, 16, 16, True, "PENDING", None)]
 
 
 def test_nothing() -> None:
