@@ -120,11 +120,10 @@ def _latest() -> pl.Expr:
         col.start_ns + col.run_ns + col.suspended_ns.fill_null(0)
     )
     began = pl.when(col.start_ns.is_not_null()).then(col.eligible_ns)
-    # of a job that waits, sacct prints how long it has been eligible
-    waits = col.planned_ns.is_between(0, durations.MOST * durations.SECOND) & (col.state == "PENDING")
-    waited = pl.when(waits).then(col.eligible_ns + col.planned_ns)
+    # how long a pending job has been eligible (Planned) tells more, but not in every export, and exports of one
+    # database are to agree
     return pl.max_horizontal(
-        pl.max("submit_ns"), pl.max("start_ns"), pl.max("end_ns"), ran.max(), began.max(), waited.max()
+        pl.max("submit_ns"), pl.max("start_ns"), pl.max("end_ns"), ran.max(), began.max()
     )
 
 
@@ -179,8 +178,6 @@ def _columns(records: pl.DataFrame) -> list[pl.Series]:
     made.append(_node_count(records))
     reason = _text(records, "reason")
     made.append(reason.set(reason == "None", None).alias("reason"))
-    planned = _text(records, "planned") if "planned" in records.columns else _text(records, "reserved")
-    made.append(durations.column(planned).alias("planned_ns"))
     return made
 
 

@@ -116,7 +116,8 @@ class Table:
                 continue
             at = self.header.names.index
             yield (*(fields[at(name)] or None for name in self.wanted), line)
-            self._note(line, text, fields)
+            if '"' not in text or self.header.delimiter != ",":  # quotes are no damage
+                self.repaired.append((line, fields[self._id] if self._id is not None else "?"))
         self._left(waiting, block)
 
     def _fields(self, text: str) -> list[str] | None:
@@ -125,10 +126,6 @@ class Table:
             if len(fields) == len(self.header.names):
                 return fields
         return self.columns.repaired(text)
-
-    def _note(self, line: int, text: str, fields: list[str]) -> None:
-        if '"' not in text or self.header.delimiter != ",":
-            self.repaired.append((line, self._job(self.header.delimiter.join(fields))))
 
     def _joined(
         self, waiting: list[tuple[int, str]], line: int, text: str
@@ -157,8 +154,17 @@ class Table:
             else:
                 self.bad.append((line, self._job(text)))
 
+    @property
+    def _id(self) -> int | None:
+        """Place of the id."""
+        return next(
+            (self.header.names.index(n) for n in ("jobid", "jobidraw") if n in self.header.names), None
+        )
+
     def _job(self, text: str) -> str:
-        """The id in a line, for a message."""
+        """The id in a line, for a message; behind texts of the user it cannot be found."""
         fields = text.split(self.header.delimiter)
-        at = next((self.header.names.index(n) for n in ("jobid", "jobidraw") if n in self.header.names), 0)
-        return (fields[at] if at < len(fields) else fields[0])[:40]
+        known = self._id is not None and self._id < len(fields)
+        if not known or self.columns.free & set(self.header.names[: self._id]):
+            return "?"
+        return fields[self._id or 0][:40]

@@ -12,7 +12,7 @@ from mpg_parsers.slurm.tres import is_tres
 from mpg_parsers.slurm.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 # all that `sacct --helpformat` lists, from Slurm 15.08 to 25.11
 NAMES = words(
@@ -80,12 +80,26 @@ _KINDS: tuple[tuple[Callable[[str], bool], str], ...] = (
     (unique_tres, "alloctres reqtres tresusageinave tresusageinmax tresusageintot tresusageinmin"),
     (unique_tres, "tresusageoutave tresusageoutmax tresusageoutmin tresusageouttot"),
     (_matches(_EXIT), "exitcode derivedexitcode"),
-    (is_hostlist, "nodelist"),
+    (is_hostlist, "nodelist failednode"),
+    (_matches(re.compile(r"[\w.-]*")), "cluster"),
     (_matches(_ID), "jobid jobidraw"),
     (_matches(_MEMORY), "reqmem consumedenergy averss maxrss avevmsize maxvmsize avepages maxpages"),
-    (_matches(_WORD), "user account partition qos cluster group reservation flags mcslabel"),
+    (
+        _matches(re.compile(r"(?:\S*/)?(?:sbatch|srun|salloc|scrontab|sbcast|sattach)\b.*|", re.DOTALL)),
+        "submitline",
+    ),
+    (_matches(_WORD), "user account partition qos group reservation flags mcslabel"),
 )
 CHECKS = {name: check for check, names in _KINDS for name in names.split()}
+
+
+def likely(reading: Mapping[str, str]) -> int:
+    """How many texts of the user in a row the command line bears out: the job's name and comment."""
+    line, name, comment = (reading.get(column, "") for column in ("submitline", "jobname", "comment"))
+    named = re.search(rf"(?:-J ?|--job-name[= ]){re.escape(name)}(?:\s|$)", line) is not None
+    named |= any(token.rpartition("/")[2] == name for token in line.split())
+    said = re.search(rf"--comment[= ]{re.escape(comment)}(?:\s|$)", line) is not None
+    return (bool(name) and named) + (said if comment else "--comment" not in line)
 
 
 def fits(name: str, text: str) -> bool:

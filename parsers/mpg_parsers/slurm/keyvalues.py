@@ -28,8 +28,8 @@ def pairs(text: str) -> Pairs:
         found = {"reason": reason[1], "reasonby": reason[2], "reasontime": reason[3]}
         text = text[: reason.start()] + " " + text[reason.end() :]
     matches = list(_KEY.finditer(text))
-    ends = [match.start() for match in matches[1:]] + [len(text)]
-    for match, end in zip(matches, ends, strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    for match, end in zip(matches, ends, strict=False):  # without a match, there is an end too many
         found.setdefault(match[1].lower(), text[match.end() : end].strip())
     return found
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpg_parsers.slurm.fields import FREE, LISTS, MAYBE_FREE, fits
+from mpg_parsers.slurm.fields import FREE, LISTS, MAYBE_FREE, fits, likely
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MOST_EXTRA = 200
 MOST_READINGS = 200
@@ -24,6 +24,7 @@ class Columns:
     free: frozenset[str] = FREE
     maybe: frozenset[str] = MAYBE_FREE
     fits: Callable[[str, str], bool] = fits
+    likely: Callable[[Mapping[str, str]], int] = likely
 
     def repaired(self, row: str) -> list[str] | None:
         """The fields of a row with too many, if only one reading fits the columns of a known kind; of texts of
@@ -78,7 +79,12 @@ class Columns:
 
     def _agreed(self, readings: list[list[str]], wide: frozenset[str]) -> list[str] | None:
         """What all readings have in common; None if they differ in more than texts of the user."""
-        fields: list[str] = []
+        if len(readings) > 1:
+            scores = [self.likely(dict(zip(self.names, fields, strict=True))) for fields in readings]
+            readings = [
+                fields for fields, score in zip(readings, scores, strict=True) if score == max(scores)
+            ]
+        fields = list[str]()
         for number, name in enumerate(self.names):
             texts = {reading[number] for reading in readings}
             if len(texts) > 1 and name not in wide - LISTS:

@@ -24,7 +24,7 @@ FORMAT = "slurm-sacct-json"
 COLUMNS = words(
     "jobid jobidraw jobname user account partition qos reservation state exitcode failednode submit eligible start "
     "end elapsedraw suspended totalcpu timelimitraw alloctres reqtres nnodes nodelist reason priority constraints "
-    "comment submitline cluster restarts wckey planned"
+    "comment submitline cluster restarts wckey"
 )
 SCHEMA = {**dict.fromkeys(COLUMNS, pl.String()), "line": pl.Int64()}
 
@@ -111,7 +111,7 @@ def record(job: Job) -> dict[str, str | int | None]:
 
 _TIMES = (
     ("submit", "submission"), ("eligible", "eligible"), ("start", "start"), ("end", "end"),
-    ("elapsedraw", "elapsed"), ("suspended", "suspended"), ("planned", "planned"),
+    ("elapsedraw", "elapsed"), ("suspended", "suspended"),
 )  # fmt: skip
 
 

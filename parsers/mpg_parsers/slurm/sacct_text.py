@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from mpg_parsers.errors import InputError
+from mpg_parsers.scheduler_tables import ATTEMPTS
 from mpg_parsers.slurm import tres
 from mpg_parsers.slurm.about import HINT, About, bad_rows
 from mpg_parsers.slurm.attempts import Attempts
@@ -18,8 +21,6 @@ from mpg_parsers.slurm.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import polars as pl
-
     from mpg_parsers.registry import ParseOptions
     from mpg_parsers.source import Source
 
@@ -28,11 +29,11 @@ FORMAT = "slurm-sacct"
 USED = words(
     "jobid jobidraw jobname user account partition qos reservation state exitcode failednode submit eligible start "
     "end elapsedraw elapsed suspended totalcpu timelimitraw timelimit alloctres reqtres allocgres reqgres nnodes "
-    "allocnodes reqnodes nodelist reason priority constraints comment submitline cluster restarts wckey planned "
-    "reserved"
+    "allocnodes reqnodes nodelist reason priority constraints comment submitline cluster restarts wckey"
 )
 NEEDED = ("Submit", "Start", "End")
 COUNTS = ("alloctres", "allocgres")
+MANY = 1000  # rows without a good one
 BANNER = 200  # lines that may precede the header
 READ = 4 << 20
 
@@ -74,8 +75,8 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
             lines = block.lines[found[1] + 1 :]
             block = Block(block.first + found[1] + 1, lines, block.last, block.open)  # noqa: PLW2901
         table, attempts = reading
-        rows = attempts.batch(table.frame(block))
-        if not attempts.rows and attempts.bad_times:
+        rows = attempts.batch(table.frame(block)) if block.lines else ATTEMPTS.conform(pl.DataFrame())
+        if not attempts.rows and (block.last or attempts.bad_times > MANY) and attempts.bad_times:
             _refuse_times(source, attempts)
         yield "attempts", rows
     if reading is None:

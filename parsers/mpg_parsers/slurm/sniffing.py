@@ -79,9 +79,14 @@ _SETTING = re.compile(
     re.IGNORECASE,
 )
 
+_IS_SETTING = re.compile(r"\s*(?:[A-Za-z]\w*\s*=|include\s|.*\\$)", re.IGNORECASE)
+
 
 def _conf(lines: list[str]) -> bool:
-    """Whether they are of slurm.conf: several of the settings that it must have."""
+    """Whether they are of slurm.conf: settings, among them several that it must have."""
+    said = [line for line in lines[:-1] if line.strip() and not line.lstrip().startswith("#")]
+    if sum(_IS_SETTING.match(line) is not None for line in said) < 0.8 * len(said):
+        return False
     found = {match[1].lower() for line in lines if (match := _SETTING.match(line))}
     return len(found) > 1 and bool(
         found & {"clustername", "slurmctldhost", "controlmachine", "partitionname"}
