@@ -61,13 +61,14 @@ def stitch(
     pods = [one for one in objects if one.row["kind"] == "pod"]
     rows = {one.key: pod_attempt(one, _until(one, latest), doubts) for one in pods}
     works = [one for one in objects if one.row["kind"] == "workload"]
-    links = _links(works)
+    history = histories(events)
+    links = _links(works, history)
     members: dict[Key, list[Row]] = defaultdict(list)
     for row in rows.values():
         owner = next((links[key] for key in _keys(row) if key in links), None)
         if owner is not None:
             members[owner].append(row)
-    found = _workload_rows(works, members, histories(events), latest, lost)
+    found = _workload_rows(works, members, history, latest, lost)
     admitted = {(row["cluster"], row["raw_id"]) for row in found if row["start_ns"] is not None}
     for row in rows.values():
         row["counted"], row["group"] = True, group_of(row["owner"])
@@ -88,22 +89,32 @@ def _until(one: Object, latest: int) -> int:
     return min(one.seen_ns, latest) if one.gone else latest
 
 
-def _links(works: list[Object]) -> dict[tuple[str | None, str], Key]:
+def _links(works: list[Object], history: dict[Key, list[Row]]) -> dict[tuple[str | None, str], Key]:
     """Workloads by what their pods may say of them: the owner they share, or the workload's own name."""
-    found = {}
+    found: dict[tuple[str | None, str], Key] = {}
+    of_job: dict[Key, Key] = {}
     for one in works:
         row = one.row
         cluster, namespace = row["cluster"], row["user"] or ""
         if row["owner"]:
             found[cluster, row["owner"]] = one.key
         found[cluster, f"Workload/{namespace}/{row['job']}"] = one.key
+        if uid := labels_of(row).get(JOB_UID):
+            of_job[cluster, uid] = one.key
+    # objects that a workload's job has made: a RayCluster of a RayJob, a JobSet of a TrainJob
+    for (cluster, _), told in history.items():
+        for event in told:
+            if event["event"] == "submit" and event["message"] and (cluster, event["other"] or "") in of_job:
+                found.setdefault((cluster, event["message"]), of_job[cluster, event["other"]])
     return found
 
 
 def _keys(pod: Row) -> list[tuple[str | None, str]]:
+    """What a pod says of its workload; a pod by itself is the owner of its own."""
+    namespace = pod["user"] or ""
     named = labels_of(pod).get(WORKLOAD)
-    own = [f"Workload/{pod['user'] or ''}/{named}"] if named else []
-    return [(pod["cluster"], key) for key in (*own, pod["owner"]) if key]
+    own = [f"Workload/{namespace}/{named}"] if named else []
+    return [(pod["cluster"], key) for key in (*own, pod["owner"], f"Pod/{namespace}/{pod['job']}") if key]
 
 
 def _workload_rows(

@@ -63,9 +63,19 @@ def observed(attempts: pl.DataFrame, events: pl.DataFrame, as_of: dict[int, int]
     for row in once.iter_rows(named=True):
         seen, listed = row.pop("_seen"), row.pop("_listed")
         one = Object(row, seen, gone=listed is not None and listed > seen)
-        one.events, one.admissions = history.get(one.key, []), admissions.get(one.key, {})
+        one.events = sorted(
+            (*history.get(one.key, []), *history.get(_named(row), [])), key=lambda e: int(e["ts_ns"])
+        )
+        one.admissions = admissions.get(one.key, {})
         found.append(one)
     return found
+
+
+def _named(row: Row) -> Key:
+    """What an event without a uid calls the object."""
+    kind = "Pod" if row["kind"] == "pod" else "Workload"
+    name = f"{kind}/{row['user'] or ''}/{row['job']}"
+    return row["cluster"], name if name != row["raw_id"] else ""
 
 
 def histories(events: pl.DataFrame) -> dict[Key, list[Row]]:

@@ -80,8 +80,17 @@ def pod_attempt(pod: Object, as_of: int, doubts: Doubts) -> Row:
         "run_ns": held, "ran_ns": held, "held_ns": held,
         "failed_scheduling": sum(e["count"] for e in failed),
         "schedule_to_start_ns": None if started is None or scheduled is None else max(0, started - scheduled),
-        **_wait(submit, scheduled, signs, failed, until, never=never),
+        **_wait(submit, scheduled, signs, failed, until, never=never), **_ended(pod, over=over),
     }  # fmt: skip
+
+
+def _ended(pod: Object, *, over: bool) -> Row:
+    """State and what ended it, where only an event tells of the preemption or eviction."""
+    told = [e for e in pod.events if e["event"] in ("preempt", "evict") and e["reason"]]
+    if not over or not told or pod.row["ended_by"] or pod.row["state"] not in ("FAILED", "CANCELLED"):
+        return {}
+    preempted = told[-1]["event"] == "preempt"
+    return {"state": "PREEMPTED" if preempted else "EVICTED", "ended_by": told[-1]["reason"]}
 
 
 def _scheduled(pod: Object) -> int | None:

@@ -14,7 +14,7 @@ from mpg_parsers.chrome.text import Utf8Stream
 from mpg_parsers.errors import InputError, Notice, listed
 from mpg_parsers.kube.events import read_event
 from mpg_parsers.kube.fields import Object, node_at, objects_at, text_at
-from mpg_parsers.kube.jobs import read_job
+from mpg_parsers.kube.jobs import BETWEEN, read_job
 from mpg_parsers.kube.nodes import Groups, read_node
 from mpg_parsers.kube.pods import read_pod
 from mpg_parsers.kube.reading import AGAIN, Found, Objects
@@ -37,6 +37,8 @@ GROUPS = (
 )
 KIND = re.compile(rf'"kind"[ \t\r\n]*:[ \t\r\n]*"(?:List|(?:{KINDS})(?:List)?)"')
 GROUP = re.compile(rf'"apiVersion"[ \t\r\n]*:[ \t\r\n]*"(?:{GROUPS})"')
+# kubectl writes the kind of a list behind its items, of which the first may be of any kind
+LIST = re.compile(r'\s*\{\s*"apiVersion"\s*:\s*"v1"\s*,\s*"items"\s*:\s*\[')
 YAML_KIND = re.compile(rf"^[ \t-]*kind:[ \t]*[\"']?(?:List|(?:{KINDS})(?:List)?)\b", re.MULTILINE)
 YAML_GROUP = re.compile(rf"^[ \t-]*apiVersion:[ \t]*[\"']?(?:{GROUPS})[\"']?[ \t\r]*$", re.MULTILINE)
 # what an item of a list that does not name its kind has
@@ -66,7 +68,7 @@ class KubernetesParser:
             return ""
         if text.lstrip()[:1] not in ("{", "["):
             return "it does not start with { or ["
-        found = KIND.search(text) and GROUP.search(text)
+        found = LIST.match(text) or (KIND.search(text) and GROUP.search(text))
         return "" if found else "it names no kind of Kubernetes objects that tells of jobs or nodes"
 
     def parse(self, source: Source, options: ParseOptions) -> Iterator[Batch]:
@@ -136,7 +138,7 @@ class _Dump:
             read_node(value, self.rows, self.states, self.groups, deleted=found.deleted)
         elif kind == "Workload":
             read_workload(value, self.count, self.rows, self.waits)
-        elif kind in ("Job", "JobSet"):
+        elif kind in ("Job", "JobSet", *BETWEEN):
             read_job(value, kind, self.rows)
         elif kind == "Lease":  # a node's sign of life
             self.rows.at(node_at(value, "spec").get("renewTime"))

@@ -150,6 +150,12 @@ def test_an_object_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert caught.value.kind == "corrupt_input"
 
 
+def test_a_list_may_begin_with_objects_of_any_kind(tmp_path: Path) -> None:
+    others = [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"note": "x" * 70000}}]
+    found = read_text(KUBERNETES, tmp_path, json.dumps(listed([*others, *ITEMS]), indent=4))
+    assert found["attempts"]["job"].to_list() == ["p", "q"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -276,6 +276,45 @@ def test_the_jobs_own_events_tell_of_the_workload(tmp_path: Path) -> None:
     assert seconds(rows, "start_ns", "end_ns") == [(100.0, 333.0), (700.0, 700.0)]
 
 
+def test_pods_of_what_the_job_has_made(tmp_path: Path) -> None:
+    """A RayJob has the workload, its RayCluster the pods."""
+    value = admitted(100)
+    value["metadata"]["ownerReferences"] = [
+        {"kind": "RayJob", "name": "r", "uid": "uid-r", "controller": True}
+    ]
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": make.meta("r-x", "uid-x", 100)}
+    cluster["metadata"]["ownerReferences"] = [
+        {"kind": "RayJob", "name": "r", "uid": "uid-r", "controller": True}
+    ]
+    worker = pod("r-x-0", node="n1", scheduled=105, run=(110, None))
+    worker["metadata"]["ownerReferences"] = [{"kind": "RayCluster", "name": "r-x", "controller": True}]
+    rows, _ = files(tmp_path, [value, cluster, worker])
+    assert rows.sort("kind").select("kind", "counted").rows() == [("pod", False), ("workload", True)]
+
+
+def test_a_pod_may_be_its_own_job(tmp_path: Path) -> None:
+    value = admitted(100)
+    value["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}]
+    rows, _ = files(tmp_path, [value, pod("p", node="n1", scheduled=105, run=(110, None))])
+    assert rows.sort("kind").select("kind", "counted").rows() == [("pod", False), ("workload", True)]
+
+
+def test_an_event_tells_of_the_preemption(tmp_path: Path) -> None:
+    value = pod("p", node="n", scheduled=5, run=(6, 90), phase="Failed", code=143)
+    rows, _ = files(
+        tmp_path, [value, event(value, "Preempted", 60, message="Preempted by pod x-1 on node n")]
+    )
+    assert rows.select("state", "ended_by").row(0) == ("PREEMPTED", "Preempted")
+
+
+def test_events_without_a_uid(tmp_path: Path) -> None:
+    value = pod("p", node="n", run=(30, 90))
+    told = event(value, "Scheduled", 20)
+    del told["involvedObject"]["uid"]
+    rows, _ = files(tmp_path, [value, told])
+    assert seconds(rows, "queue_wait_ns") == [(20.0,)]
+
+
 def test_a_workload_that_was_never_admitted(tmp_path: Path) -> None:
     rows, _ = files(tmp_path, [workload("w"), pod("z", created=600)])
     names = ("queue_wait_ns", "chips", "chips_requested", "open", "state", "start_ns")
