@@ -134,7 +134,7 @@ def _workload_rows(
 def _pods_stopped(one: Object, pods: list[Row]) -> list[Row]:
     """After each eviction that no event says the pods' end of, the end of the last of them."""
     evictions = sorted({e["ts_ns"] for e in one.events if e["event"] == "evict"})
-    told = [e["ts_ns"] for e in one.events if e["event"] in ("pending", "end", "requeue")]
+    told = [e["ts_ns"] for e in one.events if e["event"] in ("pending", "end")]
     admitted = sorted(e["ts_ns"] for e in one.events if e["event"] == "admit")
     found = []
     for at in evictions:

@@ -35,6 +35,7 @@ class Attempt:
     start: int | None = None
     ready: int | None = None
     evicted: int | None = None
+    requeued: int | None = None
     ended_by: str | None = None
     end: int | None = None
     failed: bool = False
@@ -91,6 +92,8 @@ class _Walk:
         for event in events:
             if not self._over:
                 self._step(event, _kind(event))
+        if not self._over and self._now.start is not None and self._now.requeued is not None:
+            self._close(self._now.requeued, stopped=False)
         inactive = self._done and (self._done[-1].ended_by or "").startswith("Deactivated")
         if not self._over and not (inactive and self._now.start is None):
             self._done.append(self._now)
@@ -104,11 +107,11 @@ class _Walk:
             self._wait(kind, at)
         elif kind in ("evict", "preempt"):
             self._evict(event, kind)
-        elif kind in ("stop", "pending", "requeue") and at > now.start:
+        elif kind in ("stop", "pending") and at > now.start:
             # the quota is given back once the pods have stopped
-            self._close(at, stopped=kind != "requeue")
-            if kind == "requeue":
-                self._now.eligible = at
+            self._close(at, stopped=True)
+        elif kind == "requeue" and at > now.start:
+            now.requeued = at  # which may be said before the pods have stopped
         elif kind == "admit" and at > now.start + NEAR:
             self._missed(at)
         elif kind == "start" and now.ready is None and at >= now.start:
@@ -135,17 +138,16 @@ class _Walk:
         """Admitted again without a word of when its pods stopped."""
         now = self._now
         start = now.start or at
-        seen = max(
-            (ns for s, (_, ns) in self._workload.admissions.items() if abs(s - start) <= NEAR), default=start
-        )
-        self._close(min(at, now.evicted if now.evicted is not None else max(seen, start)), stopped=False)
+        told = [ns for ns in (now.requeued, now.evicted) if ns is not None]
+        seen = [ns for s, (_, ns) in self._workload.admissions.items() if abs(s - start) <= NEAR]
+        self._close(min(at, told[0] if told else max([*seen, start])), stopped=False)
         self._now.start = at
 
     def _close(self, at: int, *, stopped: bool) -> None:
         now = self._now
         now.end, now.stopped, now.ended_by = at, stopped, now.ended_by or "Evicted"
         self._done.append(now)
-        self._now = Attempt(at, at)
+        self._now = Attempt(at, max(at, now.requeued or at))
 
     def _finish(self, event: Row) -> None:
         now = self._now

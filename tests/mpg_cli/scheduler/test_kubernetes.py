@@ -242,6 +242,31 @@ def test_back_off_is_not_yet_eligible(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("told", "ends", "eligible"),
+    [
+        ([("Requeued", 300), ("Stopped", 330)], 330.0, 330.0),
+        ([("Stopped", 330), ("Requeued", 350)], 330.0, 350.0),
+        ([("Requeued", 340)], 340.0, 340.0),
+        ([], 300.0, 300.0),
+    ],
+)
+def test_when_an_evicted_workload_gives_its_chips_back(
+    told: list[tuple[str, float]], ends: float, eligible: float, tmp_path: Path
+) -> None:
+    value = workload("w")
+    happened = [
+        ("Admitted", 100),
+        ("EvictedDueToPreempted", 300),
+        *told,
+        ("Admitted", 700),
+        ("FinishedWorkload", 900),
+    ]
+    rows, _ = files(tmp_path, [value, *(event(value, reason, when) for reason, when in happened)])
+    assert seconds(rows, "end_ns", "eligible_ns") == [(ends, 0.0), (900.0, eligible)]
+    assert seconds(rows, "queue_wait_ns") == [(100.0,), (700.0 - ends,)]
+
+
 def test_deactivated_is_not_waiting(tmp_path: Path) -> None:
     gone = [condition("Evicted", 300, reason="Deactivated"), condition("QuotaReserved", 310, status="False")]
     rows, _ = files(tmp_path, [admitted(100)], [workload("w", conditions=gone), pod("z", created=900)])
