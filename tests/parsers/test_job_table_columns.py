@@ -155,7 +155,7 @@ def test_alibaba_pods(tmp_path: Path) -> None:
 
 def test_mapping_file() -> None:
     found = mapped(FOLDER / "other_names.csv", str(FOLDER / "mapping.toml"))["attempts"]
-    assert seconds(found) == [(0, 60, 360), (10, 100, 700)]
+    assert seconds(found) == [(0, 60, 360), (10, 400, 1000)]
     assert found.select("job", "user", "chips", "state", "chip_type", "labels").rows() == [
         ("a", "ann", 8, "COMPLETED", "H100", None),
         ("b", "bob", 16, "FAILED", "H100", None),

@@ -95,7 +95,7 @@ def test_parquet(tmp_path: Path, packed: bool) -> None:
 
 def test_swf() -> None:
     found = read(JOB_TABLE, FOLDER / "jobs.swf")
-    assert seconds(found["attempts"]) == [(0, 60, 360), (10, 100, 700), (20, None, None), (40, 40, 3640)]
+    assert seconds(found["attempts"]) == [(0, 60, 360), (10, 400, 1000), (20, None, None), (40, 40, 3640)]
     assert found["attempts"]["state"].to_list() == ["COMPLETED", "FAILED", "CANCELLED", "COMPLETED"]
     assert found["attempts"]["chips"].to_list() == [8, 16, 0, 0]
     assert found["attempts"]["line"].to_list() == [5, 6, 7, 8]
@@ -136,7 +136,7 @@ def test_swf_without_a_beginning_is_relative(tmp_path: Path) -> None:
 def test_philly_log() -> None:
     found = read(JOB_TABLE, FOLDER / "philly_log.json")["attempts"]
     # the second attempt is submitted when the first ends
-    assert seconds(found) == [(10, 70, 90), (90, 100, 700), (20, None, None)]
+    assert seconds(found) == [(10, 370, 390), (390, 400, 1000), (20, None, None)]
     assert found["raw_id"].to_list() == ["b", "b", "c"]
     assert found["state"].to_list() == [None, "FAILED", "CANCELLED"]
     assert found["chips"].to_list() == [16, 16, 0]
@@ -168,11 +168,12 @@ def test_nodes_with_times_are_capacity_too() -> None:
     found = read(JOB_TABLE, FOLDER / "nodes.csv")
     assert found["nodes"].select("node", "chips", "chip_type", "partitions", "state").rows() == [
         ("n1", 8, "H100", '["train"]', "up"),
-        ("n2", 8, "H100", '["train", "debug"]', "drained"),
+        ("n2", 8, "H100", '["train", "debug"]', "draining"),
     ]
     assert found["capacity"].select("node", "chips", "state", "start_ns", "end_ns").rows() == [
         ("n1", 8, "up", BASE * S, None),
-        ("n2", 8, "drained", BASE * S, (BASE + 3600) * S),
+        ("n2", 8, "up", BASE * S, (BASE + 3600) * S),
+        ("n2", 8, "draining", (BASE + 3600) * S, None),
     ]
     assert found["attempts"].height == 0
 
