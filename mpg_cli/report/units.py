@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _UNITS = (("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _HOURS_FROM = 10
+_TENTHS_S = 10
 _MINUTE_S = 59.5  # from here up it is a minute, rounded
 _ELAPSED = (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1))
 
@@ -87,7 +88,7 @@ def elapsed(seconds: float | None) -> str:
     if seconds is None or not isfinite(seconds) or seconds < 0:
         return NONE
     if seconds < _MINUTE_S:
-        return f"{seconds:.3g} s" if seconds % 1 else f"{seconds:.0f} s"
+        return f"{seconds:.1f} s" if seconds % 1 and seconds < _TENTHS_S else f"{seconds:.0f} s"
     whole = round(seconds)
     unit, size, smaller, part = next(row for row in _ELAPSED if whole >= row[1])
     count, rest = divmod(whole, size)

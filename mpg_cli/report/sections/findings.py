@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Facts, Line, Section
 from mpg_cli.report.sections.account import account
 from mpg_cli.report.sections.common import EMPTY, brief, fleet_only
+from mpg_cli.report.sections.ledger import CAUSE
 from mpg_cli.report.text import cut, plural
 from mpg_cli.report.units import duration, money, percent, stamp, times
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _MOST, _MOST_IN_DETAIL = 3, 20
 _MOST_EVIDENCE, _MOST_FIXES = 2, 2
 _NOTABLE = 0.01
-_CAUSE = re.compile(r"[a-z_]{1,40}", re.ASCII)  # what may be shown as part of a command
 _UNJUDGED = {
     "unknown": "of the chip-time is idle that nothing in the files explains",
     "unmodelled": "is computing without a model",
@@ -73,7 +72,7 @@ def _facts(report: Report, books: Account, finding: Finding, *, detail: bool) ->
     fixes = finding.fix if detail else finding.fix[:_MOST_FIXES]
     if fixes:
         yield "usual", "; ".join(cut(fix, 120) for fix in fixes[:4])
-    if _CAUSE.fullmatch(finding.cause):
+    if CAUSE.fullmatch(finding.cause):
         yield "more", f"mpg explain {finding.cause}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Row, RowStyle, Section, Table
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from mpg_cli.report.sections.account import Account, Figure, Group
 
 _WITHIN, _ORIGIN, _REMARK = 3, 4, 5
+CAUSE = re.compile(r"[a-z_]{1,40}", re.ASCII)  # what may be shown as part of a command
+_MOST_EXPLAINED = 3
 AS_ASKED = "allocated as asked"  # what a scheduler knows of time that no trace covers
 # of the ideal row, by a word of the basis of PG
 _IDEAL = {
@@ -41,7 +44,7 @@ def section(report: Report, *, detail: bool) -> Section:
     columns = (*cells, within, origin, Column("remark", "left", least=20, head=0.75, spare=True))
     used = [*_used(report, books), *([_REMARK] if any(row.cells[_REMARK] for row in rows) else [])]
     table = _chosen(Table(columns, rows, bars=True), used)
-    return Section("Where the chip-time went", (table, *_residual(report, books)))
+    return Section("Where the chip-time went", (table, *_residual(report, books), *_explained(report, books)))
 
 
 def _of(report: Report) -> str:
@@ -104,6 +107,18 @@ def _row(
 ) -> Row:
     share = decimal(figure.tenths, 1) if books.total.tenths else NONE
     return Row((label, books.amount(figure), share, within, origin, remark), style)
+
+
+def _explained(report: Report, books: Account) -> list[Block]:
+    """Of a fleet, which has no findings that say so: how to read on about its largest causes."""
+    if report.findings or not fleet_only(report):
+        return []
+    losses = sorted(books.losses(), key=lambda loss: -loss[1].chip_ns)
+    causes = [row.cause for row, _ in losses if row.layer == "scheduling" and CAUSE.fullmatch(row.cause)]
+    commands = [f"mpg explain {cause}" for cause in causes[:_MOST_EXPLAINED]]
+    return (
+        [Line(f"What each means and what usually helps: {', '.join(commands)}.", "dim")] if commands else []
+    )
 
 
 def _residual(report: Report, books: Account) -> list[Block]:

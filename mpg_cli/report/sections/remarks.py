@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mpg_cli.report.model import Collective, Communicator, Hotspot, Report, Scheduling
 
 _LONGEST_NAME = 48
+_MOST_OF_IT = 0.6
 
 
 def remarks(report: Report) -> dict[str, str]:
@@ -35,14 +36,16 @@ def remarks(report: Report) -> dict[str, str]:
 
 
 def _pools(found: Scheduling) -> dict[str, str]:
-    """By cause, the pool of the fleet that has most of it, where there are several."""
-    pools = [part for part in found.segments if part.basis == "fleet" and part.by == "pool"]
+    """By cause, the pool or type of chips in which most of it is, where there are several."""
+    fleet = [part for part in found.segments if part.basis == "fleet"]
+    pools = [part for part in fleet if part.by == fleet[0].by]
     told: dict[str, str] = {}
     for cause in dict.fromkeys(cause for pool in pools for cause in pool.causes):
         most = max(pools, key=lambda pool: pool.causes.get(cause, 0))
-        share = ratio(most.causes[cause], sum(pool.causes.get(cause, 0) for pool in pools))
-        if len(pools) > 1 and share:
-            told[cause] = f"{percent(share)} in {cut(most.key, _LONGEST_NAME)}"
+        share = ratio(most.causes.get(cause, 0), sum(pool.causes.get(cause, 0) for pool in pools))
+        if len(pools) > 1 and share and share > _MOST_OF_IT:
+            amount = "all" if share == 1 else percent(share)
+            told[cause] = f"{amount} in {cut(most.key, _LONGEST_NAME)}"
     return told
 
 

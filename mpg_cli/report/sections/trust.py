@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from mpg_cli.report.model import NameRule, Report, Warning, Window  # noqa: A004 - the model's own word
 
+SHOWN_FIRST = 2  # reasons of the grade in the verdict
 _MOST_WINDOWS = 4
 _MOST_NAMES = 5
 _MOST_RULES = 8
@@ -23,8 +24,9 @@ _MOST_WARNINGS = 20
 
 def section(report: Report, *, detail: bool) -> Section:
     """The grade with its reasons and the figures behind it."""
-    if fleet_only(report):
-        return Section("How far to trust this", (Facts(tuple(_grade(report))),))
+    if fleet_only(report):  # the figures below are of devices; the first reasons are in the verdict
+        more_reasons = detail or len(report.quality.grade_reasons) > SHOWN_FIRST
+        return Section("How far to trust this", (Facts(tuple(_grade(report))),)) if more_reasons else EMPTY
     blocks: list[Block] = [Facts((*_grade(report), *_windows(report, detail=detail), *_shares(report)))]
     if report.name_rules:
         blocks += _rules(report.name_rules, detail=detail)

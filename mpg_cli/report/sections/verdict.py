@@ -11,6 +11,7 @@ from mpg_cli.report.sections.dashboard import dashboard_of
 from mpg_cli.report.sections.operators import operator, recoverable
 from mpg_cli.report.sections.scheduling import figures
 from mpg_cli.report.sections.scheduling.common import plain
+from mpg_cli.report.sections.trust import SHOWN_FIRST
 from mpg_cli.report.text import NONE, cut, plural
 from mpg_cli.report.units import decimal, duration, percent, ratio, scale
 
@@ -33,7 +34,7 @@ def section(report: Report, *, detail: bool) -> Section:
     del detail
     books = account(report)
     fleet = fleet_only(report)
-    facts = [*_known(report, books), *_utilisation(report.goodput, books), *_unknown(report.goodput)]
+    facts = [*_known(report, books), *_utilisation(report.goodput, books), *_unknown(report)]
     rest = [
         *([("largest loss", text)] if (text := fleet_loss(books) if fleet else _largest_loss(books)) else []),
         *_top_operator(report),
@@ -78,19 +79,20 @@ def _utilisation(goodput: Goodput, books: Account) -> Iterator[tuple[str, str]]:
     yield first, " — ".join([*rest, f"{what} over the window{step}"])
 
 
-def _unknown(goodput: Goodput) -> Iterator[tuple[str, str]]:
+def _unknown(report: Report) -> Iterator[tuple[str, str]]:
+    goodput = report.goodput
     by_reason: dict[str, list[str]] = {}
     for key in _UNKNOWN_ORDER:
         if getattr(goodput, key) is None:
             by_reason.setdefault(_reason(goodput, key), []).append(key.upper())
     for reason, keys in by_reason.items():
-        yield f"{', '.join(keys)} {NONE}", reason
+        yield f"{', '.join(keys)} {NONE}", reason if report.scheduling is None else plain(reason)
 
 
 def _reason(goodput: Goodput, key: str) -> str:
     """Why a ratio is null, after its bounds; MPG is null for what SG is null for."""
     known_by = "sg" if key == "mpg" and goodput.sg is None and goodput.reasons.get("sg") else key
-    reason = plain(goodput.reasons.get(known_by) or _NO_REASON)
+    reason = cut(goodput.reasons.get(known_by) or _NO_REASON, 400)
     bounds = _bounds(goodput, key)
     return f"{bounds}: {reason}" if bounds else reason
 
@@ -167,7 +169,7 @@ def _busy(report: Report) -> str:
 def _trust(report: Report) -> str:
     covered = report.quality.shape_coverage
     models = [] if covered is None else [f"models cover {percent(covered)} of computing"]
-    reasons = [cut(reason, 150) for reason in report.quality.grade_reasons[:2]]
+    reasons = [cut(reason, 150) for reason in report.quality.grade_reasons[:SHOWN_FIRST]]
     caveats = plural(len(report.warnings), "warning")
     listed = f"{caveats}, listed last" if report.warnings else "no warnings"
     return " · ".join((report.quality.grade or NONE, *models, *reasons, listed))

@@ -129,3 +129,26 @@ def test_times(value: float | None, shown: str) -> None:
 )
 def test_money(value: float, shown: str) -> None:
     assert units.money(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (4.52, "4.5 s"),
+        (38.7, "39 s"),
+        (59.5, "1 min"),
+        (125, "2 min 5 s"),
+        (3_599.9, "1 h"),
+        (3_660, "1 h 1 min"),
+        (86_400, "1 d"),
+        (187_200, "2 d 4 h"),
+        (365 * 86_400, "365 d"),
+        (1_000 * 86_400 + 3_600, "1,000 d 1 h"),
+        (None, "—"),
+        (float("nan"), "—"),
+        (-1, "—"),
+    ],
+)
+def test_elapsed(seconds: float | None, text: str) -> None:
+    assert units.elapsed(seconds) == text

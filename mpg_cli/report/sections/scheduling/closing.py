@@ -26,8 +26,13 @@ def remarks(report: Report, *, detail: bool) -> Section:
     if not found:
         return EMPTY
     most = _MOST_IN_DETAIL if detail else _MOST
-    blocks: list[Block] = [Line(plain(text)) for text in found[:most]]
-    return Section("What stands out", (*blocks, *more(len(found), most, "remark")))
+    blocks: list[Block] = [Line(_sentence(text)) for text in found[:most]]
+    return Section("Remarks", (*blocks, *more(len(found), most, "remark")))
+
+
+def _sentence(text: str) -> str:
+    text = plain(text)
+    return text[:1].upper() + text[1:]
 
 
 def next_time(report: Report, *, detail: bool) -> Section:
@@ -40,7 +45,8 @@ def next_time(report: Report, *, detail: bool) -> Section:
     if all(_SHELL.fullmatch(line) for line in lines):
         folded = tuple(part for line in lines for part in fold(line))
         return Section(
-            "To know more next time", (Line("Run this, and give mpg what it prints:"), Code("sh", folded))
+            "To know more next time",
+            (Line("Run this next time, and give mpg what comes out:"), Code("sh", folded)),
         )
     return Section("To know more next time", tuple(Line(plain(line)) for line in lines[:_MOST]))
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.sections.common import LONGEST_LABEL, labels
 from mpg_cli.report.text import NONE, cut
-from mpg_cli.report.units import decimal, percent, ratio, scale
+from mpg_cli.report.units import Scale, decimal, percent, ratio, scale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mpg_cli.report.model import Job, Report, Scheduling
 
 SECOND = 1_000_000_000
+HOUR = 3_600 * SECOND
 LONGEST_NAME = 40
 LONGEST_SENTENCE = 400
 
@@ -28,10 +29,19 @@ def words(identifier: str) -> str:
     return cut(identifier.replace("_", " ").strip(), LONGEST_NAME) or NONE
 
 
+def fleet_scale(ns: Iterable[int]) -> Scale:
+    """The unit of a column of chip-time: hours from one hour up, as fleets are counted in them."""
+    values = list(ns)
+    fit = scale(values)
+    most = max((abs(value) for value in values), default=0)
+    return Scale("h", HOUR, min(2, max(0, 4 - len(str(most // HOUR))))) if most >= HOUR else fit
+
+
 def chip_time(ns: int) -> str:
     """An amount of chip-time with its unit."""
-    fit = scale([ns])
-    return f"{fit.cell(ns)} chip-{fit.unit}"
+    fit = fleet_scale([ns])
+    whole = ns % SECOND == 0 and fit.unit == "s"
+    return f"{ns // SECOND:,} chip-s" if whole else f"{fit.cell(ns)} chip-{fit.unit}"
 
 
 def part(ns: int, whole: int) -> str:
@@ -45,10 +55,14 @@ def shares(tenths: tuple[int, ...]) -> list[str]:
     return [decimal(one, 1) if any(tenths) else NONE for one in tenths]
 
 
-def cause_labels(report: Report) -> dict[str, str]:
-    """Labels of the causes of the account and of those of the waits, by id."""
+def cause_labels(report: Report, basis: str = "jobs") -> dict[str, str]:
+    """By id, the labels of the causes of the account (basis fleet) or of waits; the others fill the gaps.
+
+    The two share some ids: what keeps jobs waiting is what keeps chips idle.
+    """
     waits = report.scheduling.waits if report.scheduling else ()
-    return {wait.cause: cut(wait.label or wait.cause, LONGEST_LABEL) for wait in waits} | labels(report)
+    waiting = {wait.cause: cut(wait.label or wait.cause, LONGEST_LABEL) for wait in waits}
+    return waiting | labels(report) if basis == "fleet" else labels(report) | waiting
 
 
 def label(cause: str, names: Mapping[str, str]) -> str:
@@ -67,5 +81,5 @@ def waiting_ns(job: Job) -> int:
 
 
 def stretch(found: Scheduling) -> str:
-    """`from 2026-11-29T14:00:00Z to 2026-11-29T15:00:00Z`, as --from and --to take them."""
-    return f"from {cut(found.window_start, LONGEST_NAME)} to {cut(found.window_end, LONGEST_NAME)}"
+    """`2026-11-29T14:00:00Z to 2026-11-29T15:00:00Z`, as --from and --to take them."""
+    return f"{cut(found.window_start, LONGEST_NAME)} to {cut(found.window_end, LONGEST_NAME)}"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Column, Line, Row, Section, Table
 from mpg_cli.report.sections.common import EMPTY, more
-from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, part, shares
+from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, fleet_scale, part, shares
 from mpg_cli.report.text import NONE, cut
-from mpg_cli.report.units import apportion, number, scale
+from mpg_cli.report.units import apportion, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def _summary(found: Scheduling) -> str:
 def _table(endings: Sequence[Ending], most: int) -> Table:
     rows = sorted(endings, key=lambda ending: -ending.chip_ns)
     amounts = [ending.chip_ns for ending in rows]
-    time = scale([sum(amounts)], max(amounts, default=0))
+    time = fleet_scale(amounts)
     parts = shares(apportion(amounts, 1000))
     longest = max(amounts, default=0) or 1
     body = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.sections.common import LONGEST_LABEL
-from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, chip_time, part, words
+from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, chip_time, fleet_scale, part, words
 from mpg_cli.report.sections.scheduling.endings import unfinished
 from mpg_cli.report.sections.scheduling.integrity import ordered
 from mpg_cli.report.text import cut, plural
@@ -23,6 +23,8 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     if found is None:
         return
     yield "jobs", _jobs(found)
+    if report.goodput.sg is None:
+        yield from _own_time(found)
     if found.waits:
         yield "waiting", _waiting(found)
     if found.integrity:
@@ -35,14 +37,26 @@ def _jobs(found: Scheduling) -> str:
     chip_ns = sum(ending.chip_ns for ending in lost)
     if not chip_ns:
         return text
-    share = part(chip_ns, sum(ending.chip_ns for ending in found.endings))
-    return f"{text}; {share}, in attempts that did not finish, most of it {cut(lost[0].state, LONGEST_NAME)}"
+    whole = sum(ending.chip_ns for ending in found.endings)
+    most = ", ".join(f"{cut(one.state, LONGEST_NAME)} {percent(one.chip_ns / whole)}" for one in lost[:2])
+    return f"{text}; {part(chip_ns, whole)} of it, in attempts that did not finish ({most})"
+
+
+def _own_time(found: Scheduling) -> Iterator[tuple[str, str]]:
+    """What can be said where the capacity is not known: of the jobs' own time, which waiting is part of."""
+    bys = [part.by for part in found.segments if part.basis == "jobs"]
+    parts = [part for part in found.segments if part.basis == "jobs" and part.by == bys[0]]
+    ran, life = sum(part.allocated_ns for part in parts), sum(part.capacity_ns for part in parts)
+    if life:
+        fit = fleet_scale([life])
+        terms = f"{fit.cell(ran)} of {fit.cell(life)} chip-{fit.unit}"
+        yield f"jobs' SG {percent(ran / life)}", f"{terms} between first submission and end; not of the fleet"
 
 
 def _waiting(found: Scheduling) -> str:
     """All of it, and its largest cause."""
     whole = sum(wait.chip_ns for wait in found.waits)
-    text = f"{chip_time(whole)} asked for and not yet given (demand, not capacity)"
+    text = f"jobs waited for {chip_time(whole)} (demand, not capacity)"
     top = max(found.waits, key=lambda wait: wait.chip_ns)
     if not top.chip_ns:
         return text
@@ -52,5 +66,5 @@ def _waiting(found: Scheduling) -> str:
 def _records(found: Scheduling) -> str:
     first = ordered(found)[0]
     at_stake = f", {chip_time(first.chip_ns)} at stake" if first.chip_ns else ""
-    rest = f" and {len(found.integrity) - 1:,} more" if len(found.integrity) > 1 else ""
-    return f"{words(first.kind)}{at_stake}{rest}: see what is odd about them, below"
+    rest = f"; {plural(len(found.integrity) - 1, 'more finding')}" if len(found.integrity) > 1 else ""
+    return f"{words(first.kind)}{at_stake}{rest}, listed below"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mpg_cli.report.model import Fragmentation, Report
 
 _MOST, _MOST_IN_DETAIL = 8, 100
+_TITLE = "Fragmentation of the free chips"
 _ABOUT = "Unusable: free chips that the fleet's usual jobs cannot use, as too few are free together on a node (FGD)."
 
 
@@ -24,10 +25,15 @@ def section(report: Report, *, detail: bool) -> Section:
     found = report.scheduling
     if found is None or not found.fragmentation:
         return EMPTY
+    if not detail and not any(one.index_max or one.index_mean for one in found.fragmentation):
+        free = sum(one.free_mean for one in found.fragmentation)
+        return Section(
+            _TITLE, (Line(f"None: the usual jobs could use all free chips, {free:,.1f} on average."),)
+        )
     most = _MOST_IN_DETAIL if detail else _MOST
     rows = sorted(found.fragmentation, key=lambda one: -one.free_mean * (one.index_mean or 0))
     blocks: list[Block] = [_table(rows[:most]), *more(len(rows), most, "pool"), Line(_ABOUT, "dim")]
-    return Section("Fragmentation of the free chips", tuple(blocks))
+    return Section(_TITLE, tuple(blocks))
 
 
 def _table(rows: Sequence[Fragmentation]) -> Table:

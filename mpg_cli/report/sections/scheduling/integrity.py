@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Facts, Section
 from mpg_cli.report.sections.common import EMPTY, more
-from mpg_cli.report.sections.scheduling.common import part, plain, words
+from mpg_cli.report.sections.scheduling.common import chip_time, part, plain, words
 from mpg_cli.report.units import number
 
 if TYPE_CHECKING:
     from mpg_cli.report.model import Integrity, Report, Scheduling
 
+TITLE = "What to know about the records"
 _MOST, _MOST_IN_DETAIL = 8, 100
 
 
@@ -23,9 +24,7 @@ def section(report: Report, *, detail: bool) -> Section:
     most = _MOST_IN_DETAIL if detail else _MOST
     shown = ordered(found)[:most]
     items = tuple((words(one.kind), _text(one, found)) for one in shown)
-    return Section(
-        "What is odd about the records", (Facts(items), *more(len(found.integrity), most, "finding"))
-    )
+    return Section(TITLE, (Facts(items), *more(len(found.integrity), most, "finding")))
 
 
 def ordered(found: Scheduling) -> list[Integrity]:
@@ -34,14 +33,18 @@ def ordered(found: Scheduling) -> list[Integrity]:
 
 
 def _text(one: Integrity, found: Scheduling) -> str:
-    count = f"{number(one.count)} ×" if one.count != 1 else ""
-    return " · ".join(text for text in (plain(one.message), count, _stake(one, found)) if text)
+    count = f" (×{number(one.count)})" if one.count != 1 else ""
+    return f"{plain(one.message)}{count}; {_stake(one, found)}"
 
 
 def _stake(one: Integrity, found: Scheduling) -> str:
     if one.chip_ns is None:
-        return "chip-time at stake not known"
+        return "how much is at stake is not known"
     if not one.chip_ns:
         return "no chip-time at stake"
     known = 0 < one.chip_ns <= found.claimed_ns
-    return f"{part(one.chip_ns, found.claimed_ns if known else 0)}{' of what was held,' if known else ''} at stake"
+    return (
+        f"at stake {part(one.chip_ns, found.claimed_ns)} of what jobs held"
+        if known
+        else f"at stake {chip_time(one.chip_ns)}"
+    )

@@ -11,11 +11,12 @@ from mpg_cli.report.sections.scheduling.common import (
     SECOND,
     asked,
     cause_labels,
+    fleet_scale,
     label,
     waiting_ns,
 )
 from mpg_cli.report.text import NONE, cut, plural
-from mpg_cli.report.units import elapsed, number, scale, tenths
+from mpg_cli.report.units import elapsed, number, tenths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Field = tuple[Column, Callable[[Job], str]]
 
 _MOST, _MOST_IN_DETAIL = 10, 100
+_USER = "user"
 
 
 def section(report: Report, *, detail: bool) -> Section:
@@ -54,21 +56,22 @@ def _rest(report: Report, shown: int) -> list[Block]:
 
 def _table(rows: Sequence[Job], names: Mapping[str, str], *, waited: bool) -> Table:
     amount: Callable[[Job], int] = waiting_ns if waited else _held_ns
-    time = scale(amount(job) for job in rows)
+    time = fleet_scale(amount(job) for job in rows)
     word = "waited" if waited else "held"
     fields: list[Field] = [
         (Column("job", "left", code=True, least=8), lambda job: cut(job.job, LONGEST_NAME) or NONE),
-        (Column("user", "left", code=True, least=8, drop=2), lambda job: cut(job.user or NONE, LONGEST_NAME)),
+        (Column(_USER, "left", code=True, least=8, drop=2), lambda job: cut(job.user or NONE, LONGEST_NAME)),
         (Column("chips"), lambda job: number(asked(job))),
         (Column(f"chip-{time.unit}\n{word}"), lambda job: time.cell(amount(job))),
         (Column("waited"), lambda job: elapsed(job.queue_wait_s)),
-        (Column("mostly for", "left", least=16), lambda job: _mostly(job, names)),
+        (Column("mostly for", "left", least=40, head=0.8), lambda job: _mostly(job, names)),
         (Column("ran", drop=3), lambda job: elapsed(job.run_s)),
-        (Column("SG\n%", drop=1), lambda job: tenths(job.sg)),
+        (Column("SG %", drop=1), lambda job: tenths(job.sg)),
         (Column("tries", drop=5), lambda job: number(len(job.attempts))),
         (Column("state", "left", least=8, drop=4), lambda job: cut(job.state or NONE, LONGEST_NAME)),
     ]
-    return table(fields, rows)
+    named = any(job.user for job in rows)
+    return table([field for field in fields if named or field[0].header != _USER], rows)
 
 
 def _held_ns(job: Job) -> int:

@@ -32,10 +32,10 @@ def _facts(report: Report, found: Scheduling) -> Iterator[tuple[str, str]]:
     yield "clusters", clusters(found) or "the records name none"
     yield "window", ", ".join(fleet_window(found))
     zone = "; the records do not say in which zone, --tz does" if found.naive else ""
-    yield "as of", f"{cut(found.as_of, LONGEST_NAME)}: what was not over then counts up to it{zone}"
+    yield "as of", f"{cut(found.as_of, LONGEST_NAME)}; what was not over then counts up to it{zone}"
     yield "capacity", _capacity(report, found)
     yield "jobs", _jobs(found)
-    yield "held", f"{chip_time(found.claimed_ns)} within the window"
+    yield "held", f"{chip_time(found.claimed_ns)} by attempts, within the window"
     if found.outside_ns:
         where = "on nodes or at times without known capacity"
         yield "outside", f"{part(found.outside_ns, found.claimed_ns)} of that, {where}: {_LEFT_OUT}"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Row, Section, Table
 from mpg_cli.report.sections.common import EMPTY, more, table
-from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, cause_labels, label
+from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, cause_labels, fleet_scale, label, words
 from mpg_cli.report.text import NONE, cut
-from mpg_cli.report.units import number, percent, scale, tenths
+from mpg_cli.report.units import number, percent, ratio, tenths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MOST, _MOST_IN_DETAIL = 6, 100
 _MOST_KINDS = 12
+_JOBS = "jobs"
 _BASES = {
     "fleet": "of the fleet's capacity",
     "jobs": "of the jobs' own time (chips times first submission to end)",
@@ -33,36 +34,38 @@ def section(report: Report, *, detail: bool) -> Section:
         by.setdefault((segment.basis, segment.by), []).append(segment)
     several = [(kind, rows) for kind, rows in by.items() if detail or len(rows) > 1]
     most = _MOST_IN_DETAIL if detail else _MOST
-    names = cause_labels(report)
+    labels = {basis: cause_labels(report, basis) for basis in _BASES}
     blocks: list[Block] = []
     for (basis, name), rows in several[:_MOST_KINDS]:
         ordered = sorted(rows, key=lambda one: one.allocated_ns - one.capacity_ns)
         blocks += [
             Line(_heading(basis, name)),
-            _table(name, ordered, most, names),
+            _table(name, ordered, most, labels.get(basis, labels["jobs"])),
             *more(len(rows), most, "part"),
         ]
     return Section("SG in parts, most chip-time lost first", tuple(blocks)) if blocks else EMPTY
 
 
 def _heading(basis: str, name: str) -> str:
-    return f"By {cut(name, LONGEST_NAME) or NONE}, SG {_BASES.get(basis) or cut(basis, LONGEST_NAME)}:"
+    return f"By {words(name)}, SG {_BASES.get(basis) or cut(basis, LONGEST_NAME)}:"
 
 
 def _table(name: str, rows: Sequence[ScheduleSegment], most: int, names: Mapping[str, str]) -> Table:
     """The parts shown, then all parts together."""
     whole = sum(one.capacity_ns for one in rows)
-    time = scale([whole])
+    time = fleet_scale([whole])
     fields: list[Field] = [
-        (Column(cut(name, 20) or NONE, "left", code=True, least=8), lambda one: cut(one.key, 80) or NONE),
-        (Column("jobs", drop=1), lambda one: number(one.jobs)),
+        (Column(words(name), "left", code=True, least=8), lambda one: cut(one.key, 80) or NONE),
+        (Column(_JOBS, drop=1), lambda one: number(one.jobs)),
         (Column(f"chip-{time.unit}"), lambda one: time.cell(one.capacity_ns)),
-        (Column("SG\n%"), lambda one: tenths(one.sg)),
+        (Column("SG %"), lambda one: tenths(one.sg)),
         (Column("largest loss", "left", least=20, head=0.7), lambda one: _loss(one, names)),
     ]
-    shown = table(fields, rows[:most])
+    counted = any(one.jobs for one in rows)
+    used = [field for field in fields if counted or field[0].header != _JOBS]
+    shown = table(used, rows[:most])
     allocated = sum(one.allocated_ns for one in rows)
-    total = ("all", "", time.cell(whole), tenths(allocated / whole if whole else None), "")
+    total = ("all", *([""] * counted), time.cell(whole), tenths(ratio(allocated, whole)), "")
     return Table(shown.columns, (*shown.rows, Row(total, "total")))
 
 

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Section, Table
 from mpg_cli.report.sections.common import EMPTY, more, table
-from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, chip_time
+from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, chip_time, fleet_scale
 from mpg_cli.report.text import NONE, cut, plural
-from mpg_cli.report.units import number, scale
+from mpg_cli.report.units import number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mpg_cli.report.model import Preemption, Report
 
 _MOST, _MOST_IN_DETAIL = 8, 50
 _MOST_VICTIMS = 6
-_UNKNOWN = "(not recorded)"
+_ORDER = "order"
+_UNKNOWN = "(unknown)"
 
 
 def section(report: Report, *, detail: bool) -> Section:
@@ -44,17 +45,16 @@ def _summary(rows: Sequence[Preemption]) -> str:
 
 
 def _table(rows: Sequence[Preemption]) -> Table:
-    time = scale(one.chip_ns for one in rows)
-    return table(
-        (
-            (Column("preempted by", "left", code=True, least=12), _preemptor),
-            (Column(f"chip-{time.unit}\nlost at most"), lambda one: time.cell(one.chip_ns)),
-            (Column("attempts"), lambda one: number(one.count)),
-            (Column("order", "left"), lambda one: "second" if one.second_order else "first"),
-            (Column("jobs preempted", "left", code=True, least=16), _victims),
-        ),
-        rows,
-    )
+    time = fleet_scale(one.chip_ns for one in rows)
+    fields: list[tuple[Column, Callable[[Preemption], str]]] = [
+        (Column("preempted by", "left", code=True, least=12), _preemptor),
+        (Column(f"chip-{time.unit}\nlost at most"), lambda one: time.cell(one.chip_ns)),
+        (Column("attempts"), lambda one: number(one.count)),
+        (Column(_ORDER, "left"), lambda one: "second" if one.second_order else "first"),
+        (Column("jobs preempted", "left", code=True, least=16), _victims),
+    ]
+    several = any(one.second_order for one in rows)
+    return table([field for field in fields if several or field[0].header != _ORDER], rows)
 
 
 def _preemptor(one: Preemption) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Facts, Line, Section, Table
@@ -73,6 +74,8 @@ def _whose(row: Reconciled) -> str:
 
 
 def _seconds(value: float) -> str:
+    if not isfinite(value):
+        return NONE
     return f"{value:,.0f}" if abs(value - round(value)) < 0.05 else f"{value:,.1f}"
 
 

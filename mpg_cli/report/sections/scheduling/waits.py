@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mpg_cli.report.blocks import Block, Column, Line, Row, Section, Table
 from mpg_cli.report.sections.common import EMPTY, LONGEST_LABEL, more, table
-from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, SECOND, shares
+from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, SECOND, fleet_scale, shares
 from mpg_cli.report.text import NONE, cut
-from mpg_cli.report.units import apportion, decimal, elapsed, number, ratio, scale
+from mpg_cli.report.units import apportion, decimal, elapsed, number, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,12 +37,12 @@ def _causes(waits: Sequence[WaitCause]) -> Table:
     """One row per cause, most chip-time first, and their sum; the shares add up."""
     rows = sorted(waits, key=lambda wait: -wait.chip_ns)
     amounts = [wait.chip_ns for wait in rows]
-    time = scale([sum(amounts)])
+    time = fleet_scale([sum(amounts)])
     units = apportion(amounts, time.count(sum(amounts)))
     parts = shares(apportion(amounts, 1000))
     longest = max(amounts, default=0) or 1
     columns = (
-        Column("waiting for", "left", least=20),
+        Column("waiting for", "left"),
         Column(f"chip-{time.unit}"),
         Column("share %"),
         Column("attempts", drop=1),
