@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pytest
 
 from fixtures.slurm import make
@@ -15,6 +13,11 @@ from mpg_parsers.errors import InputError
 from mpg_parsers.slurm_files import SLURM
 from tests.mpg_cli.running import ROOT
 from tests.parsers.reading import notices, read, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
 
 FIXTURES = ROOT / "fixtures/slurm"
 SECOND = 1_000_000_000
@@ -128,7 +131,7 @@ def test_a_comma_between_columns(tmp_path: Path) -> None:
     assert found["chips"].to_list() == [job.chips for job in make.JOBS]
     quoted = (
         "JobID,State,Submit,Start,End,AllocTRES\n"
-        + '7,COMPLETED,1767571200,1767571260,1767571320,"cpu=1,gres/gpu=8"\n'
+        '7,COMPLETED,1767571200,1767571260,1767571320,"cpu=1,gres/gpu=8"\n'
     )
     both = read_text(SLURM, tmp_path, quoted)
     assert (both["attempts"]["chips"].to_list(), notices(both)) == ([8], [])
@@ -141,7 +144,7 @@ def test_a_comma_between_columns(tmp_path: Path) -> None:
         f"\ufeff{HEADER}\n{ROW}",
         f"$ sacct -P\n\n{HEADER}\n{ROW}\n\n$ \n",
         f"{HEADER}\n{ROW}\n{HEADER}\n",
-        f"{HEADER}\n{ROW.replace('7|', '7.batch|')}\n{ROW}\n{ROW.replace('7|', '7.extern|')}\n{ROW.replace('7|', '7.0|')}\n",
+        f"{HEADER}\n{ROW.replace('7|', '7.batch|')}\n{ROW}\n{ROW.replace('7|', '7.0|')}\n",
         f"{HEADER}|\n{ROW}|\n",
     ],
 )
@@ -294,7 +297,7 @@ def test_a_cut_file(tmp_path: Path) -> None:
         ("JobIDRaw|JobID|State|End\n1|1|COMPLETED|1767571300\n", ["Submit", "Start"]),
         ("Submit|Start|End|State\n1767571200|1767571200|1767571300|COMPLETED\n", ["JobID"]),
         ("JobID|State|Submit|Start|End\n1|COMPLETED|14:43:40|14:43:40|14:44:41\n", ["date"]),
-        ("JobID           JobName      State \n------------ ---------- ---------- \n1   x   COMPLETED\n", ["fixed width"]),
+        ("JobID    JobName     State \n-------- ---------- ------ \n1   x   COMPLETED\n", ["fixed width"]),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, text: str, words: list[str]) -> None:

@@ -9,6 +9,7 @@ from mpg_parsers.errors import InputError
 from mpg_parsers.slurm.about import About, bad_rows
 from mpg_parsers.slurm.delimited import Header, Table, header
 from mpg_parsers.slurm.fields import CHECKS
+from mpg_parsers.slurm.hostlist import is_hostlist
 from mpg_parsers.slurm.lines import blocks
 from mpg_parsers.slurm.queue import SCHEMA, Queue, Record
 from mpg_parsers.slurm.repair import Columns
@@ -45,6 +46,7 @@ OTHERS = frozenset(
 )
 KNOWN = frozenset(NAMES) | OTHERS
 FREE = frozenset({"name", "comment", "nodelist(reason)", "reason", "command", "work_dir"})
+_GRES = re.compile(r"(?:gres[:/]|\w+:)\S*|N/A|\(null\)|")
 HINT = 'run SLURM_TIME_FORMAT=%s squeue -o "%i|%T|%V|%S|%e|%M|%l|%D|%N|%r|%P|%q|%u|%a|%p|%b|%j", or squeue --json'
 
 
@@ -66,8 +68,12 @@ def fits(name: str, text: str) -> bool:
         return re.match(r"\d", text) is not None
     if name in ("st", "state"):
         return is_job_state(text)
+    if name == "nodelist(reason)":
+        return text.startswith("(") or is_hostlist(text)
+    if name in ("tres_per_node", "gres"):
+        return _GRES.fullmatch(text) is not None
     check = CHECKS.get(NAMES.get(name.upper(), ""))
-    return check is None or name.startswith("nodelist") or check(text)
+    return check is None or text in ("N/A", "(null)") or check(text)
 
 
 def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mpg_parsers.source import Source
 
 DEEPEST = 64
-_YAML = re.compile(r"\s*(?:- )?\s*(switch|block|children|nodes):\s*(.*?)\s*$")
+_YAML = re.compile(r"\s*(?:- )?\s*(switch|block|children|nodes):\s*(\S.*?)\s*$")
 
 
 @dataclass
