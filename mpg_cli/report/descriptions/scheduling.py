@@ -130,7 +130,7 @@ SCHEDULING: dict[str, dict[str, str]] = {
         "user": "The user, or null for all.",
         "theirs_s": "The scheduler's figure, in seconds of the resource.",
         "ours_s": "The same from the records, in seconds of the resource.",
-        "difference_s": "ours_s less theirs_s.",
+        "difference_s": "theirs_s less ours_s.",
         "explanation": "Why they differ; empty if they do not, or if that is not known.",
     },
     "ScheduleSegment": {

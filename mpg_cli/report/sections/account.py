@@ -149,14 +149,17 @@ def amounts(found: Ratio, books: Account) -> tuple[str, str]:
 
 
 def _shown(books: Account) -> dict[tuple[int, int], tuple[str, str]]:
-    """Share and terms by (numerator, denominator): computing of all (RG), ideal of all (MFU) and of computing (PG)."""
+    """Share and terms by (numerator, denominator): what is allocated of all (SG), computing of all (RG), ideal of all
+    (MFU) and of computing (PG)."""
     computing, total = books.computing(), books.total
-    if computing is None or total.chip_ns <= 0:
+    if total.chip_ns <= 0:
         return {}
-    figure, ideal = computing.figure, computing.ideal()
-    found = [(figure, total, figure.tenths)]
-    if ideal is not None:
-        found += [(ideal[0], total, ideal[0].tenths), (ideal[0], figure, ideal[1])]
+    found = _allocated(books)
+    if computing is not None:
+        figure, ideal = computing.figure, computing.ideal()
+        found.append((figure, total, figure.tenths))
+        if ideal is not None:
+            found += [(ideal[0], total, ideal[0].tenths), (ideal[0], figure, ideal[1])]
     return {
         (part.chip_ns, whole.chip_ns): (
             f"{decimal(tenths, 1)} %",
@@ -164,3 +167,13 @@ def _shown(books: Account) -> dict[tuple[int, int], tuple[str, str]]:
         )
         for part, whole, tenths in found
     }
+
+
+def _allocated(books: Account) -> list[tuple[Figure, Figure, int]]:
+    """All but the scheduling layer, if that is there."""
+    rest = [group.figure for group in books.groups if group.hue != "scheduling"]
+    if len(rest) == len(books.groups):
+        return []
+    tenths = sum(figure.tenths for figure in rest)
+    chip_ns, units = sum(figure.chip_ns for figure in rest), sum(figure.units for figure in rest)
+    return [(Figure(chip_ns, units, tenths), books.total, tenths)]

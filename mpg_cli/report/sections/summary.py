@@ -90,7 +90,7 @@ def _fleet(report: Report) -> Iterator[str]:
     """The fleet beside which the traces were read."""
     if report.scheduling is not None:
         yield from (*of_fleet(report.scheduling), *fleet_window(report.scheduling))
-        yield "its SG is below; the account is that of the traces"
+        yield "the account is that of the traces"
 
 
 def _fleet_total(report: Report, found: Scheduling) -> str:

@@ -164,11 +164,11 @@ SCHEDULING = Scheduling(
         ScheduleSegment("account", "ml", "jobs", 128, 60 * H, 40 * H, 40 / 60, {"shortage": 20 * H}),
     ),
     reconciled=(
-        Reconciled("gres/gpu", "Allocated", None, None, 28_147, 28_103.0, -44.0, TWICE),
+        Reconciled("gres/gpu", "Allocated", None, None, 28_147, 28_103.0, 44.0, TWICE),
         Reconciled("gres/gpu", "Down", None, None, 2_096, 2_096.0, 0.0, ""),
         Reconciled("gres/gpu", "Used", "ml", "alice", 6_095, 6_095.0, 0.0, ""),
-        Reconciled("gres/gpu", "Used", "ml", "bob", 13_236, 13_192.0, -44.0, TWICE),
-        Reconciled("gres/gpu", "Used", "ml", "carol", 8_816, 8_826.5, 10.5, ""),
+        Reconciled("gres/gpu", "Used", "ml", "bob", 13_236, 13_192.0, 44.0, TWICE),
+        Reconciled("gres/gpu", "Used", "ml", "carol", 8_816, 8_826.5, -10.5, ""),
     ),
     remarks=(
         "SG rose from 58.0 % to 62.5 %, though it fell in every pool: the mix moved to a100 (Simpson's paradox)",

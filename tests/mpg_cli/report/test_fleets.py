@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mpg_cli.report.model import Fragmentation, Integrity, Reconciled
+from mpg_cli.report.model import Ending, Fragmentation, Integrity, Ratio, Reconciled
 from mpg_cli.report.sections import build
 from tests.mpg_cli.report import fleets, reports
 from tests.mpg_cli.report.parts import cells, facts, headers, lines, section, tables, titles
@@ -73,7 +73,7 @@ def test_verdict() -> None:
     assert found["largest loss"] == loss
     ended = "8.00 chip-h, 20.0 % of it, in attempts that did not finish (PREEMPTED 15.0 %, NODE_FAIL 5.0 %)"
     assert found["jobs"] == f"20,180 jobs in 20,191 attempts held 41.00 chip-h; {ended}"
-    waited = "jobs waited for 4.08 chip-h (demand, not capacity); 49.1 % of it: too few chips free"
+    waited = "4.08 chip-h (demand, not capacity); 49.1 % of it: too few chips free"
     assert found["waiting"] == waited
     assert found["records"] == "phantom allocation, 4.00 chip-h at stake; 2 more findings, listed below"
 
@@ -280,28 +280,25 @@ def test_without_fragmentation_one_sentence_is_enough() -> None:
 
 def test_parts_say_of_what_they_are() -> None:
     found = section(fleets.slurm(), PARTS)
-    assert lines(found) == [
-        "By pool, SG of the fleet's capacity:",
-        "By size, SG of the jobs' own time (chips times first submission to end):",
-    ]
+    *headings, note = lines(found)
+    assert headings == ["By pool, SG of the fleet's capacity:", "By size, SG of the jobs' own time:"]
+    assert "never summed with capacity" in note
     fleet, jobs = tables(found)
     assert cells(fleet) == [
         ["h100", "32.00", "56.2", "idle, too few chips free 18.8 %"],
         ["a100", "32.00", "68.8", "idle, no demand 28.1 %"],
-        ["all", "64.00", "62.5", ""],
+        ["total", "64.00", "62.5", ""],
     ]
     assert headers(jobs) == ["size", "jobs", "chip-h", "SG %", "largest loss"]
     assert cells(jobs) == [
         ["M", "23", "40.00", "62.5", "delay after a requeue 25.0 %"],
         ["S", "105", "20.00", "75.0", "too few chips free 20.0 %"],
-        ["all", "", "60.00", "66.7", ""],
+        ["total", "", "60.00", "66.7", ""],
     ]
 
 
 def test_a_division_into_one_part_is_shown_with_detail() -> None:
-    assert lines(section(fleets.slurm(), PARTS, detail=True))[-1].startswith(
-        "By account, SG of the jobs' own time"
-    )
+    assert "By account, SG of the jobs' own time:" in lines(section(fleets.slurm(), PARTS, detail=True))
 
 
 def test_roll_up_shows_what_differs_or_is_of_all() -> None:
@@ -310,13 +307,13 @@ def test_roll_up_shows_what_differs_or_is_of_all() -> None:
         "5 figures compared, in seconds of the resource: 2 agree, 3 differ, 1 of them unexplained."
     ]
     assert cells(tables(found)[0]) == [
-        ["gres/gpu", "Allocated", "all", "28,147", "28,103", "-44"],
-        ["gres/gpu", "Used", "ml / bob", "13,236", "13,192", "-44"],
-        ["gres/gpu", "Used", "ml / carol", "8,816", "8,826.5", "10.5"],
+        ["gres/gpu", "Allocated", "all", "28,147", "28,103", "44"],
         ["gres/gpu", "Down", "all", "2,096", "2,096", "0"],
+        ["gres/gpu", "Used", "ml / bob", "13,236", "13,192", "44"],
+        ["gres/gpu", "Used", "ml / carol", "8,816", "8,826.5", "-10.5"],
     ]
     assert facts(found) == [
-        ("Allocated, all and 1 more", fleets.TWICE),
+        ("Allocated and 1 more", fleets.TWICE),
         ("Used, ml / carol", "not explained"),
     ]
     assert len(tables(section(fleets.slurm(), ROLL_UP, detail=True))[0].rows) == 5
@@ -365,3 +362,19 @@ def test_jobs_without_waits_or_users() -> None:
     assert found.title == "Jobs that held most chip-time"
     assert headers(tables(found)[0])[:4] == ["job", "chips", "chip-h held", "waited"]
     assert cells(tables(found)[0])[0][:4] == ["102", "32", "10.67", "—"]
+
+
+def test_a_second_kind_of_ending_is_named_if_it_matters() -> None:
+    endings = (fleets.SCHEDULING.endings[1], Ending("CANCELLED", 1, 1, 0.0, finished=False))
+    assert verdict(fleets.changed(endings=endings))["jobs"].endswith("did not finish (PREEMPTED 100.0 %)")
+
+
+def test_sg_is_shown_as_the_account_rounds_it() -> None:
+    """4.745 h and 11.435 h of 16.18 h: both would round up."""
+    amounts = {"unobserved": 4_745, "no_demand": 11_435}
+    rows = {cause: (*fleets.LEDGER[cause][:2], n * fleets.H // 1000) for cause, n in amounts.items()}
+    base = fleets.slurm()
+    sg = Ratio(0.293, rows["unobserved"][2], 16_180 * fleets.H // 1000, "b", 1.0)
+    report = replace(base, ledger=fleets.ledger(rows), goodput=replace(base.goodput, sg=sg))
+    row = cells(tables(section(report, "Where the chip-time went"))[0])[0]
+    assert verdict(report)[f"SG {row[2]} %"].startswith(f"{row[1]} of 16.18 chip-h allocated as asked")

@@ -12,9 +12,12 @@ from mpg_cli.report.text import cut, plural
 from mpg_cli.report.units import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from mpg_cli.report.model import Report, Scheduling
+    from mpg_cli.report.model import Ending, Report, Scheduling
+
+
+_LITTLE = 0.01
 
 
 def facts(report: Report) -> Iterator[tuple[str, str]]:
@@ -38,8 +41,15 @@ def _jobs(found: Scheduling) -> str:
     if not chip_ns:
         return text
     whole = sum(ending.chip_ns for ending in found.endings)
-    most = ", ".join(f"{cut(one.state, LONGEST_NAME)} {percent(one.chip_ns / whole)}" for one in lost[:2])
+    most = ", ".join(
+        f"{cut(one.state, LONGEST_NAME)} {percent(one.chip_ns / whole)}" for one in _notable(lost, whole)
+    )
     return f"{text}; {part(chip_ns, whole)} of it, in attempts that did not finish ({most})"
+
+
+def _notable(lost: Sequence[Ending], whole: int) -> Sequence[Ending]:
+    """The first two, but not a second one that hardly matters."""
+    return [one for i, one in enumerate(lost[:2]) if not i or one.chip_ns / whole >= _LITTLE]
 
 
 def _own_time(found: Scheduling) -> Iterator[tuple[str, str]]:
@@ -56,7 +66,7 @@ def _own_time(found: Scheduling) -> Iterator[tuple[str, str]]:
 def _waiting(found: Scheduling) -> str:
     """All of it, and its largest cause."""
     whole = sum(wait.chip_ns for wait in found.waits)
-    text = f"jobs waited for {chip_time(whole)} (demand, not capacity)"
+    text = f"{chip_time(whole)} (demand, not capacity)"
     top = max(found.waits, key=lambda wait: wait.chip_ns)
     if not top.chip_ns:
         return text

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 _MOST, _MOST_IN_DETAIL = 6, 100
 _MOST_KINDS = 12
 _JOBS = "jobs"
+_OWN_TIME = (
+    "The jobs' own time is their chips times the time from first submission to end: it holds their waiting, which is "
+    "demand, so it is never summed with capacity."
+)
 _BASES = {
     "fleet": "of the fleet's capacity",
-    "jobs": "of the jobs' own time (chips times first submission to end)",
+    "jobs": "of the jobs' own time",
 }
 
 
@@ -43,7 +47,10 @@ def section(report: Report, *, detail: bool) -> Section:
             _table(name, ordered, most, labels.get(basis, labels["jobs"])),
             *more(len(rows), most, "part"),
         ]
-    return Section("SG in parts, most chip-time lost first", tuple(blocks)) if blocks else EMPTY
+    if not blocks:
+        return EMPTY
+    note = [Line(_OWN_TIME, "dim")] if any(basis == "jobs" for (basis, _), _ in several) else []
+    return Section("SG in parts, most chip-time lost first", (*blocks, *note))
 
 
 def _heading(basis: str, name: str) -> str:
@@ -65,7 +72,7 @@ def _table(name: str, rows: Sequence[ScheduleSegment], most: int, names: Mapping
     used = [field for field in fields if counted or field[0].header != _JOBS]
     shown = table(used, rows[:most])
     allocated = sum(one.allocated_ns for one in rows)
-    total = ("all", *([""] * counted), time.cell(whole), tenths(ratio(allocated, whole)), "")
+    total = ("total", *([""] * counted), time.cell(whole), tenths(ratio(allocated, whole)), "")
     return Table(shown.columns, (*shown.rows, Row(total, "total")))
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from mpg_cli.report.model import Reconciled, Report
 
-_MOST, _MOST_IN_DETAIL = 8, 200
+_MOST, _MOST_IN_DETAIL = 10, 200
+_MOST_REASONS = 6
+_ALL = "all"
 _EQUAL_S = 0.5  # the roll-up counts whole seconds
 
 
@@ -32,12 +34,13 @@ def section(report: Report, *, detail: bool) -> Section:
         else [row for row in rows if _differs(row) or (row.account is None and row.user is None)]
     )
     most = _MOST_IN_DETAIL if detail else _MOST
+    # of all first, then by account, then by user
     ordered = sorted(
-        matter, key=lambda row: (-abs(row.difference_s), row.user is not None, row.account is not None)
+        matter, key=lambda row: (row.user is not None, row.account is not None, -abs(row.difference_s))
     )
     blocks: list[Block] = [Line(_summary(rows))]
     if ordered:
-        blocks += [_table(ordered[:most]), *more(len(ordered), most, "figure"), *_why(ordered[:most])]
+        blocks += [_table(ordered[:most]), *more(len(ordered), most, "figure"), *_why(ordered)]
     return Section("Beside the scheduler's own roll-up", tuple(blocks))
 
 
@@ -70,7 +73,7 @@ def _table(rows: Sequence[Reconciled]) -> Table:
 
 def _whose(row: Reconciled) -> str:
     named = [cut(name, LONGEST_NAME) for name in (row.account, row.user) if name]
-    return " / ".join(named) or "all"
+    return " / ".join(named) or _ALL
 
 
 def _seconds(value: float) -> str:
@@ -84,7 +87,8 @@ def _why(rows: Sequence[Reconciled]) -> list[Block]:
     by: dict[str, list[str]] = {}
     for row in rows:
         if _differs(row):
-            what = f"{cut(row.measure, 20)}, {cut(_whose(row), 30)}"
+            whose = _whose(row)
+            what = cut(row.measure, 20) + ("" if whose == _ALL else f", {cut(whose, 30)}")
             by.setdefault(plain(row.explanation) or "not explained", []).append(what)
     items = tuple(
         (what[0] + (f" and {len(what) - 1} more" if len(what) > 1 else ""), text) for text, what in by.items()
