@@ -131,7 +131,7 @@ SCHEDULING: dict[str, dict[str, str]] = {
         "theirs_s": "The scheduler's figure, in seconds of the resource.",
         "ours_s": "The same from the records, in seconds of the resource.",
         "difference_s": "theirs_s less ours_s.",
-        "explanation": "Why they differ; empty if they do not, or if that is not known.",
+        "explanation": "Why they differ, in seconds by cause, or that they agree; empty where that is not known.",
     },
     "ScheduleSegment": {
         "by": "What it is divided by, such as pool, user, account, partition, chip type or size.",

@@ -304,7 +304,7 @@ def test_a_division_into_one_part_is_shown_with_detail() -> None:
 def test_roll_up_shows_what_differs_or_is_of_all() -> None:
     found = section(fleets.slurm(), ROLL_UP)
     assert lines(found) == [
-        "5 figures compared, in seconds of the resource: 2 agree, 3 differ, 1 of them unexplained."
+        "5 figures compared, in seconds of the resource: 2 agree, 3 differ, 1 of them not wholly explained."
     ]
     assert cells(tables(found)[0]) == [
         ["gres/gpu", "Allocated", "all", "28,147", "28,103", "44"],

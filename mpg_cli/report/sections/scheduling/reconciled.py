@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MOST, _MOST_IN_DETAIL = 10, 200
 _MOST_REASONS = 6
 _ALL = "all"
+_NOT_EXPLAINED = "not explained"
 _EQUAL_S = 0.5  # the roll-up counts whole seconds
 
 
@@ -48,13 +49,17 @@ def _differs(row: Reconciled) -> bool:
     return not abs(row.difference_s) < _EQUAL_S
 
 
+def _unexplained(row: Reconciled) -> bool:
+    return not row.explanation or _NOT_EXPLAINED in row.explanation
+
+
 def _summary(rows: Sequence[Reconciled]) -> str:
     differing = sum(_differs(row) for row in rows)
     compared = plural(len(rows), "figure")
     if not differing:
         return f"{compared} compared, in seconds of the resource: all agree."
-    unexplained = sum(_differs(row) and not row.explanation for row in rows)
-    rest = f", {unexplained:,} of them unexplained" if unexplained else ", all explained below"
+    unexplained = sum(_differs(row) and _unexplained(row) for row in rows)
+    rest = f", {unexplained:,} of them not wholly explained" if unexplained else ", all explained below"
     counts = f"{len(rows) - differing:,} agree, {differing:,} differ{rest}"
     return f"{compared} compared, in seconds of the resource: {counts}."
 
@@ -89,7 +94,7 @@ def _why(rows: Sequence[Reconciled]) -> list[Block]:
         if _differs(row):
             whose = _whose(row)
             what = cut(row.measure, 20) + ("" if whose == _ALL else f", {cut(whose, 30)}")
-            by.setdefault(plain(row.explanation) or "not explained", []).append(what)
+            by.setdefault(plain(row.explanation) or _NOT_EXPLAINED, []).append(what)
     items = tuple(
         (what[0] + (f" and {len(what) - 1} more" if len(what) > 1 else ""), text) for text, what in by.items()
     )
