@@ -16,7 +16,7 @@ from mpg_parsers.slurm.ctld_rules import GROUPS, JOB, NEEDLES, REASON, RULES, ST
 from mpg_parsers.slurm.lines import Block, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mpg_parsers.registry import ParseOptions
     from mpg_parsers.slurm.ctld_rules import Rule
@@ -65,7 +65,7 @@ class _Log:
         parts = self._matched(said)
         if not parts:
             return SCHEDULER_EVENTS.conform(pl.DataFrame())
-        found = pl.concat(parts).sort("at", maintain_order=True)
+        found = pl.concat(parts).sort("at")
         found = _with_reasons(found, said.filter(col.text.str.contains(REASON)))
         self.about.events += found.height
         own = pl.coalesce("own", "job")
@@ -113,17 +113,29 @@ class _Log:
         return said.filter(col.ts_ns.is_not_null())
 
     def _matched(self, said: pl.DataFrame) -> list[pl.DataFrame]:
-        """The lines by the first rule that each matches."""
-        parts = []
-        for rule in RULES:
-            near = said.filter(col.text.str.contains(rule.needle, literal=True))
-            if not near.height:
-                continue
-            hit = near.filter(col.text.str.contains(rule.pattern))
-            if hit.height:
-                parts.append(_told(hit, rule))
-                said = said.filter(~col.at.is_in(hit["at"].implode()))
+        """The lines by the rule that each matches."""
+        parts: list[pl.DataFrame] = []
+        left: list[pl.DataFrame] = []
+        first = col.text.str.extract_many([*NEEDLES]).list.first()
+        for (needle,), lines in said.with_columns(needle=first).partition_by("needle", as_dict=True).items():
+            rules = [rule for rule in RULES if rule.needle == needle]
+            left.append(_by_rule(lines.drop("needle"), rules, parts))
+        if left:  # lines in which another needle than the first tells
+            _by_rule(pl.concat(left), RULES, parts)
         return parts
+
+
+def _by_rule(lines: pl.DataFrame, rules: Sequence[Rule], parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """Lines that match none of the rules; of the others, what is told goes to `parts`."""
+    for rule in rules:
+        if not lines.height:
+            break
+        lines = lines.with_columns(hit=col.text.str.contains(rule.pattern))
+        hit = lines.filter("hit")
+        if hit.height:
+            parts.append(_told(hit, rule))
+            lines = lines.filter(~col.hit)
+    return lines.drop("hit", strict=False)
 
 
 def _told(hit: pl.DataFrame, rule: Rule) -> pl.DataFrame:

@@ -43,7 +43,7 @@ RULES = (
     Rule("requeue", "Requeuing JobId=", rf"Requeuing {JOB}"),
     Rule("node_failure", "on failed node", rf"Killing {JOB} on failed node {NODES}", "node_failure"),
     Rule("node_failure", "cancelled by node failure", rf"{JOB} cancelled by node failure", "node_failure"),
-    Rule("end", "job_complete: JobId=", rf"job_complete: {JOB} done"),
+    Rule("end", " done", rf"job_complete: {JOB} done"),
     Rule("end", "of running JobId=", rf"job_signal: (?:9|KILL) of running {JOB} successful", "killed"),
     Rule("end", "of pending JobId=", rf"job_signal: (?:9|KILL) of pending {JOB} successful", "cancelled"),
     Rule("end", "Time limit exhausted", rf"Time limit exhausted for {JOB}", "time_limit"),

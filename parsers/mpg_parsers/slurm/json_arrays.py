@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mpg_parsers.source import Source
 
 BLOCK = 4 << 20
+NEAR = 1 << 18
+NO_VALUES = (0xFFFFFFFE, 0xFFFFFFFF)
 MAX_HEAD = 1 << 20
 MAX_ELEMENT = 64 << 20
 MAX_TAIL = 8 << 20
@@ -105,8 +107,11 @@ class Elements(Generic[T]):
 
     def _cut(self) -> tuple[int, int] | None:
         """(end of the last whole element, start of the next)."""
-        last = deque(self._boundary.finditer(self._buffer), maxlen=1) if self._boundary else None
-        return (last[0].start() + 1, last[0].end()) if last else None
+        for start in (max(0, len(self._buffer) - NEAR), 0):
+            last = deque(self._boundary.finditer(self._buffer, start), maxlen=1) if self._boundary else None
+            if last:
+                return last[0].start() + 1, last[0].end()
+        return None
 
     def _walk(self, *, last: bool) -> list[T]:
         """Element by element, up to the end of the array or of what is there."""
@@ -164,6 +169,8 @@ class Elements(Generic[T]):
 
 def number(value: object) -> int | None:
     """The number of an int, of digits, or of {"set":…,"infinite":…,"number":…}; None for Slurm's words for none."""
+    if type(value) is int:  # nearly all are
+        return value if 0 <= value < 1 << 62 and value not in NO_VALUES else None
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
@@ -172,7 +179,7 @@ def number(value: object) -> int | None:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
-    return value if 0 <= value < 1 << 62 and value not in (0xFFFFFFFE, 0xFFFFFFFF) else None
+    return value if 0 <= value < 1 << 62 and value not in NO_VALUES else None
 
 
 def part(value: object, *path: str) -> Any:  # noqa: ANN401 - whatever is there
