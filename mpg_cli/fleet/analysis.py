@@ -106,7 +106,8 @@ def _scheduling(
 ) -> model.Scheduling:
     naive, closed = found.naive, found.closed
     begin, end = found.window.start_ns, found.window.end_ns
-    segments = parts.segments_of(found, options)
+    halves = parts.halves_of(found)
+    segments = parts.segments_of(found, halves, options)
     jobs = found.attempts["job_id"].n_unique()
     inside = waits.within(found.waiting, found.window)
     first = account.clipped(found.first, found.window)
@@ -134,7 +135,7 @@ def _scheduling(
         fragmentation=parts.fragmentation_of(found),
         segments=parts.segment_rows(segments),
         reconciled=parts.reconciled_of(found),
-        remarks=parts.remarks_of(found, segments, options),
+        remarks=parts.remarks_of(found, segments, halves, options),
         next_command=command(found.gathered.records.sources, found.window, naive=naive),
     )
 

@@ -47,6 +47,7 @@ def gather(dataset: Dataset, options: FleetOptions) -> Gathered:
     attempts = attempts.with_row_index("id").cast({"id": pl.Int64})
     as_of = options.as_of_ns or _latest(found)
     naive = not options.tz and any(notice.kind == "naive_time" for notice in found.notices)
+    found = found.with_frames({"attempts": found.attempts.clear()})  # they are large, and in `attempts` now
     return Gathered(found, attempts, _ready(attempts), as_of, naive, [*found.notices, *notices, *told])
 
 

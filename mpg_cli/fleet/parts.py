@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from mpg_cli.goodput import intervals
 from mpg_cli.goodput.scheduling import (
     account,
     failures,
@@ -70,15 +71,18 @@ def integrity_of(found: Computed, notices: Sequence[Notice]) -> tuple[model.Inte
 
 def preemptions_of(found: Computed) -> tuple[model.Preemption, ...]:
     """Who preempted whom, those who did most first."""
+    if found.attempts["preempted_by"].null_count() == found.attempts.height:
+        return ()
     rows = _for_statistics(found)
-    jobs = dict(rows.select("raw_id", "job").unique("raw_id").iter_rows())
+    named = rows.filter(col.raw_id.is_in(rows["preempted_by"].drop_nulls().unique().implode()))
+    jobs = dict(named.select("raw_id", "job").unique("raw_id").iter_rows())
     by = col.preempted_by.replace_strict(list(jobs), list(jobs.values()), default=col.preempted_by)
     told = preemptions.preemptions(rows.with_columns(preempted_by=by))
     victims = rows.filter(col.preempted_by.is_not_null()).group_by(by=by).agg(col.job.unique().sort())
-    named = {who: tuple(jobs_[:MOST_VICTIMS]) for who, jobs_ in victims.iter_rows()}
+    of = {who: tuple(ended[:MOST_VICTIMS]) for who, ended in victims.iter_rows()}
     return tuple(
         model.Preemption(
-            one.job, named.get(one.job, ()), one.preemptions, int(one.chip_ns), bool(one.second_order)
+            one.job, of.get(one.job, ()), one.preemptions, int(one.chip_ns), bool(one.second_order)
         )
         for one in told.by_preemptor[:MOST_PREEMPTORS]
     )
@@ -154,27 +158,31 @@ def _fragmentation(pool: str, chips: int, steps: pl.DataFrame, window: Window) -
 
 def _series(steps: pl.DataFrame, window: Window) -> tuple[tuple[int, float], ...]:
     """The index in equal parts of the window: when each begins, and its mean; parts with nothing free are left out."""
-    size = max((window.end_ns - window.start_ns) // SERIES, 1)
-    starts = range(window.start_ns, window.end_ns, size)
-    found = []
-    for start in starts[:SERIES]:
-        part = account.clipped(steps, Window(start, min(start + size, window.end_ns)))
-        mean = fragmentation.mean_index(part)
-        if mean is not None:
-            found.append((start, mean))
-    return tuple(found)
+    size = max(-(-(window.end_ns - window.start_ns) // SERIES), 1)
+    starts = list(range(window.start_ns, window.end_ns, size))
+    spans = pl.DataFrame({"start_ns": starts, "end_ns": [start + size for start in starts], "part": starts})
+    cut = intervals.clip(steps, spans, [], keep=["part"])
+    means = {start: fragmentation.mean_index(rows) for (start,), rows in cut.group_by("part")}
+    return tuple((start, mean) for start in starts if (mean := means.get(start)) is not None)
 
 
-def segments_of(found: Computed, options: FleetOptions) -> tuple[segments.Segment, ...]:
-    """The parts of the fleet, then those of the jobs."""
-    spent = _spent(found, found.window)
-    of_jobs = segments.of_jobs(spent, found.attempts, options.sizes, options.by)
+def halves_of(found: Computed) -> list[pl.DataFrame]:
+    """The jobs' own time in the first and the second half of the window (`segments.time_of_jobs`)."""
+    middle = (found.window.start_ns + found.window.end_ns) // 2
+    windows = Window(found.window.start_ns, middle), Window(middle, found.window.end_ns)
+    return [
+        segments.time_of_jobs(found.holding, found.waiting, found.segments, found.first, window)
+        for window in windows
+    ]
+
+
+def segments_of(
+    found: Computed, halves: Sequence[pl.DataFrame], options: FleetOptions
+) -> tuple[segments.Segment, ...]:
+    """The parts of the fleet, then those of the jobs. halves: of the window, see `halves_of`."""
+    of_jobs = segments.of_jobs(pl.concat(halves), found.attempts, options.sizes, options.by)
     of_fleet = segments.of_fleet(found.closed.rows, found.stock) if found.closed is not None else ()
     return (*of_fleet, *of_jobs)
-
-
-def _spent(found: Computed, window: Window) -> pl.DataFrame:
-    return segments.time_of_jobs(found.holding, found.waiting, found.segments, found.first, window)
 
 
 def segment_rows(parts: Iterable[segments.Segment]) -> tuple[model.ScheduleSegment, ...]:
@@ -194,9 +202,14 @@ def segment_rows(parts: Iterable[segments.Segment]) -> tuple[model.ScheduleSegme
     )
 
 
-def remarks_of(found: Computed, parts: Sequence[segments.Segment], options: FleetOptions) -> tuple[str, ...]:
+def remarks_of(
+    found: Computed,
+    parts: Sequence[segments.Segment],
+    halves: Sequence[pl.DataFrame],
+    options: FleetOptions,
+) -> tuple[str, ...]:
     """What the parts say of the whole."""
-    return (*_pattern(parts), *_paradoxes(found, options))
+    return (*_pattern(parts), *_paradoxes(found, halves, options))
 
 
 def _pattern(parts: Sequence[segments.Segment]) -> Iterator[str]:
@@ -210,13 +223,9 @@ def _pattern(parts: Sequence[segments.Segment]) -> Iterator[str]:
     yield f"the healthy pattern by size (small and extra-large near 95 %) {verdict}: {told.why}"
 
 
-def _paradoxes(found: Computed, options: FleetOptions) -> Iterator[str]:
+def _paradoxes(found: Computed, spent: Sequence[pl.DataFrame], options: FleetOptions) -> Iterator[str]:
     """Where SG of all jobs moved one way from the first half of the window to the second, and no part of it did."""
-    middle = (found.window.start_ns + found.window.end_ns) // 2
-    halves = [
-        list(segments.of_jobs(_spent(found, window), found.attempts, options.sizes, options.by))
-        for window in (Window(found.window.start_ns, middle), Window(middle, found.window.end_ns))
-    ]
+    halves = [list(segments.of_jobs(half, found.attempts, options.sizes, options.by)) for half in spent]
     for by in dict.fromkeys(part.by for part in halves[0]):
         told = simpson.compare(segments.ratios(halves[0], by), segments.ratios(halves[1], by), MOVED)
         if told is not None and told.paradox:

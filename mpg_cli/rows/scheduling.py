@@ -173,7 +173,7 @@ def _attempt(
         queue_wait_s=seconds(lead["queue_wait_ns"]),
         run_s=min(row["run_ns"] for row in parts) / SECOND,
         suspended_s=max(row["suspended_ns"] for row in parts) / SECOND,
-        chips=_sum(parts, "chips"),
+        chips=_chips(parts),
         nodes=nodes,
         ended_by=lead["ended_by"],
         preempted_by=lead.get("preempted_by"),
@@ -181,6 +181,12 @@ def _attempt(
         waits={cause: causes[cause] / SECOND for cause in waits.in_order(list(causes))},
         wait_pieces=None if pieces is None else tuple(pieces.get(lead["id"], ())),
     )
+
+
+def _chips(parts: list[dict[str, Any]]) -> int | None:
+    """Chips allocated; of a pod or workload that never got any, those it asks for, which is how it is spoken of."""
+    found = _sum(parts, "chips")
+    return found or _sum(parts, "chips_requested") if parts[0]["kind"] != "job" else found
 
 
 def _sum(parts: list[dict[str, Any]], name: str) -> int | None:

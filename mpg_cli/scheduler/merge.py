@@ -23,12 +23,34 @@ def merged(attempts: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
     accounting database before a controller, then of the latest file; all else is what the first of them that states
     it says.
     """
+    attempts = _with_raw_ids(attempts)
     # a table without submissions has its own keys: start times
     keyed = attempts.with_columns(_submit="submit_ns", submit_ns=col.submit_ns.fill_null(col.start_ns))
     if attempts.select(pl.struct("source").n_unique()).item() > 1 or _repeated(keyed):
         keyed = _once(_ranked(keyed, sources))
     done = keyed.with_columns(submit_ns="_submit").drop("_submit")
     return done.select(ATTEMPTS.column_names).sort("cluster", "raw_id", "submit_ns", "start_ns")
+
+
+def _with_raw_ids(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Raw ids for records that only have the printed one (2_4, 3+1), where another file has both.
+
+    The components of a heterogeneous job have consecutive ids.
+    """
+    printed = col.raw_id.str.contains(r"^\d+[_+]\d+$")
+    if not attempts.select(printed.any()).item():
+        return attempts
+    parts = col.raw_id.str.split("+").list
+    of_parts = pl.when(col.raw_id.str.contains("+", literal=True)).then(
+        parts.first().cast(pl.Int64, strict=False) + parts.last().cast(pl.Int64, strict=False)
+    )
+    tasks = attempts.filter(~printed, col.array.is_not_null()).unique(["cluster", "job"], keep="first")
+    met = attempts.join(
+        tasks.select("cluster", "job", _raw="raw_id"), on=["cluster", "job"], how="left", nulls_equal=True,
+        maintain_order="left",
+    )  # fmt: skip
+    known = pl.coalesce(pl.when(printed).then(pl.coalesce("_raw", of_parts.cast(pl.String))), "raw_id")
+    return met.with_columns(raw_id=known).drop("_raw")
 
 
 def _repeated(keyed: pl.DataFrame) -> bool:

@@ -81,8 +81,10 @@ def load(dataset: Dataset, *, tz: str, cut: bool) -> Records:
 
 
 def _on_one_cluster(rows: pl.DataFrame) -> pl.DataFrame:
-    """An empty name is none."""
-    return rows.with_columns(cluster=pl.when(col.cluster != "").then("cluster"))
+    """An empty name is none. Columns without any value are kept as one null, not as one for each row."""
+    empty = [name for name in rows.columns if rows[name].null_count() == rows.height]
+    nulls = [pl.lit(None, rows.schema[name]).alias(name) for name in empty]
+    return rows.with_columns(nulls).with_columns(cluster=pl.when(col.cluster != "").then("cluster"))
 
 
 def _clusters(records: Records) -> list[str]:

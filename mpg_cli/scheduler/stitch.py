@@ -62,23 +62,41 @@ def _clean(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with job_id, attempt and resized."""
-    by = ["cluster", "raw_id"]
-    rows = rows.sort(*by, "submit_ns", "start_ns", nulls_last=True)
-    before = {name: col(name).shift(1).over(by) for name in ("state", "end_ns", "submit_ns", "user", "name")}
-    follows = pl.int_range(pl.len()).over(by) > 0
-    at_its_end = (col.submit_ns - before["end_ns"]).abs() <= NEAR
-    other = pl.any_horizontal((col(name) != before[name]).fill_null(value=False) for name in ("user", "name"))
-    again = before["state"].is_in(AGAIN).fill_null(value=True) | at_its_end.fill_null(value=False)
-    resized = (
-        follows & (before["state"] == "RESIZING").fill_null(value=False) & at_its_end.fill_null(value=True)
+    """The rows with job_id, attempt and resized.
+
+    A life of a raw id is one job: it goes on while records follow one another as requeueing makes them.
+    """
+    rows = rows.sort("cluster", "raw_id", "submit_ns", "start_ns", nulls_last=True)
+    follows = (col.raw_id == col.raw_id.shift(1)) & col.cluster.eq_missing(col.cluster.shift(1))
+    rows = rows.with_columns(_follows=follows.fill_null(value=False))
+    at_its_end = ((col.submit_ns - col.end_ns.shift(1)).abs() <= NEAR).fill_null(value=False)
+    other = pl.any_horizontal(
+        (col(name) != col(name).shift(1)).fill_null(value=False) for name in ("user", "name")
     )
-    rows = rows.with_columns(resized=resized, _new=(~follows | other | ~again).cast(pl.Int64)).with_columns(
-        _life=col._new.cum_sum().over(by)
+    was = col.state.shift(1)
+    again = was.is_in(AGAIN).fill_null(value=True) | at_its_end
+    rows = rows.with_columns(
+        _new=~col._follows | other | ~again,
+        resized=col._follows & (was == "RESIZING").fill_null(value=False) & at_its_end,
+        _row=pl.int_range(pl.len(), dtype=pl.Int64),
     )
-    rows = rows.with_columns(attempt=pl.int_range(1, pl.len() + 1).over(*by, "_life"))
-    jobs = pl.struct("cluster", "job", "_life").rank("dense").cast(pl.Int64) - 1
-    return rows.with_columns(job_id=jobs).drop("_new", "_life")
+    rows = rows.with_columns(
+        attempt=col._row - pl.when(col._new).then("_row").forward_fill() + 1,
+        _life=col._new.cast(pl.Int64).cum_sum(),
+    )
+    first = pl.when(~col._follows).then("_life").forward_fill()
+    return _with_jobs(rows.with_columns(_nth=col._life - first)).drop(
+        "_follows", "_new", "_row", "_life", "_nth"
+    )
+
+
+def _with_jobs(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with job_id: the same for the components of a heterogeneous job, which have raw ids of their own."""
+    key = ["cluster", "job", "_nth"]
+    jobs = rows.select(key).unique(maintain_order=True).with_row_index("job_id").cast({"job_id": pl.Int64})
+    if jobs.height == rows.height:
+        return rows.with_columns(job_id="_row")
+    return rows.join(jobs, on=key, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _timed(rows: pl.DataFrame, given_as_of: int | None) -> pl.DataFrame:

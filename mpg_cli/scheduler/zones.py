@@ -146,9 +146,7 @@ def _groups(records: Records, sources: list[int]) -> int:
         for (source,), rows in records.attempts.group_by("source", maintain_order=True)
         if source in sources
     }
-    lone = len(sources) - len(samples)
-    first = next(iter(samples), None)
-    apart = (
-        sum(_difference(rows, samples[first]) != 0 for rows in samples.values()) if first is not None else 0
-    )
-    return lone + apart + bool(samples)
+    if not samples:
+        return len(sources)
+    first, *others = samples.values()
+    return len(sources) - len(samples) + 1 + sum(_difference(rows, first) != 0 for rows in others)
