@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-FIXTURES = ROOT / "fixtures/slurm"
+FIXTURES = ROOT / "fixtures/slurm/tiny"
 SECOND = 1_000_000_000
 HEADER = "JobID|JobName|State|Submit|Start|End|ElapsedRaw|AllocTRES"
 ROW = "7|train|COMPLETED|1767571200|1767571260|1767571320|60|gres/gpu=8"

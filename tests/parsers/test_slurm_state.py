@@ -17,7 +17,7 @@ from tests.parsers.reading import notices, read, read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-FIXTURES = ROOT / "fixtures/slurm"
+FIXTURES = ROOT / "fixtures/slurm/tiny"
 SECOND = 1_000_000_000
 
 

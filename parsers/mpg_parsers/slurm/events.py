@@ -35,6 +35,7 @@ HINT = (
     "format=Cluster,NodeName,Start,End,Duration,State,Reason,User,EventRaw,TRES"
 )
 USED = words("cluster nodename timestart timeend duration state reason eventraw tres")
+BANNER = 5  # lines that may precede the header
 REGISTERED = "1"  # EventRaw of what the cluster has; 2 is a node's
 _FORMS = {
     "eventraw": re.compile(r"[012]?"),
@@ -49,7 +50,7 @@ _FORMS = {
 
 def find_header(lines: list[str]) -> tuple[Header, int] | None:
     """The header among the first lines, and its place."""
-    for at, line in enumerate(lines[:20]):
+    for at, line in enumerate(lines[:BANNER]):
         found = header(line, KNOWN, least=3)
         if found and {"timestart", "state"} <= set(found.names):
             return found, at

@@ -34,7 +34,7 @@ USED = words(
 NEEDED = ("Submit", "Start", "End")
 COUNTS = ("alloctres", "allocgres")
 MANY = 1000  # rows without a good one
-BANNER = 200  # lines that may precede the header
+BANNER = 50  # lines that may precede the header
 READ = 4 << 20
 
 
