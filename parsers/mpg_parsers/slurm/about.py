@@ -56,9 +56,24 @@ class About:
         return SOURCES.conform(pl.DataFrame([row], infer_schema_length=None))
 
 
-def bad_rows(about: About, found: list[tuple[int | None, str]], count: int, what: str) -> None:
-    """The notice of rows that were left out: (line, job) of some, and how many in all."""
-    if count:
-        shown = ", ".join(f"line {line} (job {job})" if line else f"job {job}" for line, job in found[:3])
-        more = f" and {count - min(3, len(found))} more" if count > 3 else ""
-        about.notice("bad_row", f"{shown}{more}: {what}; left out", count)
+@dataclass
+class Found:
+    """Rows that something is to be said of: how many, and line and job of the first."""
+
+    count: int = 0
+    first: list[tuple[int | None, str]] = field(default_factory=list)
+
+    def add(self, line: int | None, job: str, count: int = 1) -> None:
+        """One more, or some of which this is the first."""
+        self.count += count
+        if len(self.first) < 3:
+            self.first.append((line, job))
+
+    def left_out(self, about: About, why: str) -> None:
+        """The notice that these rows were left out."""
+        if self.count:
+            shown = ", ".join(
+                f"line {line} (job {job})" if line else f"job {job}" for line, job in self.first
+            )
+            more = f" and {self.count - len(self.first)} more" if self.count > len(self.first) else ""
+            about.notice("bad_row", f"{shown}{more}: {why}; left out", self.count)

@@ -16,6 +16,7 @@ from polars import col
 
 from mpg_parsers.scheduler_tables import ATTEMPTS
 from mpg_parsers.slurm import durations, hostlist, labels, states, submit_line, times, tres
+from mpg_parsers.slurm.about import Found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,20 +37,17 @@ class Attempts:
 
     tz        zone of wall times without one, "" for unknown
     counted   whether the file counts accelerators at all
-    cluster   name of the cluster where a record has none
     naive, as_of_ns   as in the table `sources`
     moved     records that a change of clocks would explain
     """
 
     tz: str = ""
     counted: bool = True
-    cluster: str | None = None
     naive: bool | None = None
     as_of_ns: int | None = None
     moved: int = 0
     rows: int = 0
-    bad_times: int = 0
-    bad: list[tuple[int | None, str]] = field(default_factory=list)
+    bad: Found = field(default_factory=Found)
 
     def batch(self, records: pl.DataFrame) -> pl.DataFrame:
         """Rows of `attempts`; steps are left out, and rows with a time that is none, which `bad` lists."""
@@ -74,8 +72,7 @@ class Attempts:
         self.naive = True if True in said else False if False in said else None
         if bad.any():
             lost = frame.filter(bad)
-            self.bad_times += lost.height
-            self.bad += list(zip(lost["line"].head(100), lost["job"].head(100), strict=True))
+            self.bad.add(lost["line"][0], lost["job"][0] or "?", lost.height)
             frame = frame.filter(~bad)
         frame = _stated(frame)
         if self.tz:

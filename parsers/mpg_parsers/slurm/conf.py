@@ -46,7 +46,7 @@ class _Cluster:
             self.sets[record[key]] = names(record.get("nodes", "")) or self._with(record.get("feature", ""))
         elif key in self.defaults and record[key].upper() == DEFAULT:
             self.defaults[key] |= record
-        elif key == "nodename":
+        elif key == "nodename" and not record.get("state", "").upper().startswith("FUTURE"):
             self.nodes |= dict.fromkeys(names(record[key]), self.defaults[key] | record)
         elif key == "partitionname":
             self.partitions[record[key]] = self.defaults[key] | record

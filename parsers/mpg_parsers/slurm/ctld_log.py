@@ -11,7 +11,7 @@ from polars import col
 
 from mpg_parsers.scheduler_tables import SCHEDULER_EVENTS
 from mpg_parsers.slurm import hostlist, times
-from mpg_parsers.slurm.about import About, bad_rows
+from mpg_parsers.slurm.about import About, Found
 from mpg_parsers.slurm.ctld_rules import GROUPS, JOB, NEEDLES, REASON, RULES, STARTED
 from mpg_parsers.slurm.lines import Block, blocks
 
@@ -51,8 +51,7 @@ class _Log:
     about: About
     tz: str
     cluster: str | None = None
-    undated: list[tuple[int | None, str]] = field(default_factory=list)
-    undated_count: int = 0
+    undated: Found = field(default_factory=Found)
 
     def rows(self, block: Block) -> pl.DataFrame:
         """The events in a block."""
@@ -105,11 +104,8 @@ class _Log:
         said = said.with_columns(ts_ns=read.ns)
         lost = said.filter(col.ts_ns.is_null())
         if lost.height:
-            ids = lost["text"].str.extract(JOB.replace("(?:JobId=)?", "JobId="), 1)
-            self.undated_count += lost.height
-            self.undated += list(zip(lost["at"].head(3), ids.head(3).fill_null("?"), strict=True))[
-                : 3 - len(self.undated)
-            ]
+            job = lost["text"][:1].str.extract(JOB.replace("(?:JobId=)?", "JobId="), 1)[0]
+            self.undated.add(lost["at"][0], job or "?", lost.height)
         return said.filter(col.ts_ns.is_not_null())
 
     def _matched(self, said: pl.DataFrame) -> list[pl.DataFrame]:
@@ -180,5 +176,5 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
     log = _Log(about, options.tz)
     for block in blocks(source, options, about.notices):
         yield "scheduler_events", log.rows(block)
-    bad_rows(about, log.undated, log.undated_count, "a time without its year (LogTimeFormat, or syslog's)")
+    log.undated.left_out(about, "a time without its year (LogTimeFormat, or syslog's)")
     yield "sources", about.row()

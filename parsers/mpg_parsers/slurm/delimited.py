@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from mpg_parsers.slurm.about import Found
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from mpg_parsers.slurm.about import About
     from mpg_parsers.slurm.lines import Block
     from mpg_parsers.slurm.repair import Columns
 
@@ -58,8 +61,8 @@ class Table:
     header: Header
     columns: Columns
     wanted: tuple[str, ...]
-    repaired: list[tuple[int, str]] = field(default_factory=list)
-    bad: list[tuple[int, str]] = field(default_factory=list)
+    repaired: Found = field(default_factory=Found)
+    bad: Found = field(default_factory=Found)
     cut: tuple[int, str] | None = None
 
     def frame(self, block: Block) -> pl.DataFrame:
@@ -112,12 +115,12 @@ class Table:
                 line, text = joined  # noqa: PLW2901 - the row goes on with what was put together
             fields = self._fields(text)
             if fields is None:
-                self.bad.append((line, self._job(text)))
+                self.bad.add(line, self._job(text))
                 continue
             at = self.header.names.index
             yield (*(fields[at(name)] or None for name in self.wanted), line)
             if '"' not in text or self.header.delimiter != ",":  # quotes are no damage
-                self.repaired.append((line, fields[self._id] if self._id is not None else "?"))
+                self.repaired.add(line, fields[self._id] if self._id is not None else "?")
         self._left(waiting, block)
 
     def _fields(self, text: str) -> list[str] | None:
@@ -152,7 +155,7 @@ class Table:
             if line == final:
                 self.cut = (line, self._job(text))
             else:
-                self.bad.append((line, self._job(text)))
+                self.bad.add(line, self._job(text))
 
     @property
     def _id(self) -> int | None:
@@ -168,3 +171,17 @@ class Table:
         if not known or self.columns.free & set(self.header.names[: self._id]):
             return "?"
         return fields[self._id or 0][:40]
+
+
+def tell_table(about: About, table: Table) -> None:
+    """What was wrong with the lines of a table: into the row of sources."""
+    if table.repaired.count:
+        line, job = table.repaired.first[0]
+        count = table.repaired.count
+        message = f"line {line} (job {job}){f' and {count - 1} more' if count > 1 else ''}: a text contains the delimiter"
+        about.notice("repaired_input", f"{message} or an end of line; put together again", count)
+    table.bad.left_out(about, "a row whose columns cannot be told apart")
+    if table.cut:
+        about.notice(
+            "truncated_input", f"the file ends in the middle of line {table.cut[0]} (job {table.cut[1]})"
+        )

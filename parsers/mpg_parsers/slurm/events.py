@@ -11,8 +11,8 @@ from polars import col
 from mpg_parsers.errors import InputError
 from mpg_parsers.scheduler_tables import CAPACITY
 from mpg_parsers.slurm import durations, states, times, tres
-from mpg_parsers.slurm.about import About, bad_rows
-from mpg_parsers.slurm.delimited import Header, Table, header
+from mpg_parsers.slurm.about import About
+from mpg_parsers.slurm.delimited import Header, Table, header, tell_table
 from mpg_parsers.slurm.fields import is_time, unique_tres
 from mpg_parsers.slurm.lines import Block, blocks
 from mpg_parsers.slurm.repair import Columns
@@ -83,10 +83,7 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
             block = Block(block.first + found[1] + 1, lines, block.last, block.open)  # noqa: PLW2901
         yield "capacity", _rows(table.frame(block), options.tz, about, source)
     if table:
-        if table.repaired:
-            message = f"the Reason of {len(table.repaired)} events contains the delimiter; they were put together again"
-            about.notice("repaired_input", message, len(table.repaired))
-        bad_rows(about, [*table.bad], len(table.bad), "an event whose columns cannot be told apart")
+        tell_table(about, table)
     yield "sources", about.row()
 
 

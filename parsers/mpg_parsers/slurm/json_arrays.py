@@ -15,6 +15,7 @@ import msgspec
 from mpg_parsers.chrome.syntax import BAD_JSON, is_open, value_end
 from mpg_parsers.chrome.text import Utf8Stream
 from mpg_parsers.errors import InputError, Notice
+from mpg_parsers.slurm.about import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Elements(Generic[T]):
         self._ended = False
         self._head = b""
         self.rest: dict[str, Any] = {}
-        self.bad = 0
+        self.bad = Found()
         self.notices: list[Notice] = []
 
     def __iter__(self) -> Iterator[list[T]]:
@@ -149,7 +150,7 @@ class Elements(Generic[T]):
         try:
             return [self._one.decode(text)]
         except BAD_JSON:
-            self.bad += 1
+            self.bad.add(None, "?")
             return []
 
     def _finish(self, truncated: str | None) -> None:

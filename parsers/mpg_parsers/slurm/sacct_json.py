@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from mpg_parsers.slurm import states
-from mpg_parsers.slurm.about import About, bad_rows
+from mpg_parsers.slurm.about import About
 from mpg_parsers.slurm.attempts import Attempts
 from mpg_parsers.slurm.json_arrays import Elements, digits, number, part, version, word
 from mpg_parsers.slurm.sacct_text import counts, tell
@@ -69,7 +69,7 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
         yield "attempts", attempts.batch(pl.DataFrame(rows, schema=SCHEMA))
     about.version = version(elements.rest.get("meta"))
     about.notices += elements.notices
-    bad_rows(about, [], elements.bad, "records that are none of a job")
+    elements.bad.left_out(about, "a record that is none of a job")
     tell(about, attempts)
     yield "sources", about.row()
 

@@ -10,9 +10,9 @@ import polars as pl
 from mpg_parsers.errors import InputError
 from mpg_parsers.scheduler_tables import ATTEMPTS
 from mpg_parsers.slurm import tres
-from mpg_parsers.slurm.about import HINT, About, bad_rows
+from mpg_parsers.slurm.about import HINT, About
 from mpg_parsers.slurm.attempts import Attempts
-from mpg_parsers.slurm.delimited import DASHES, Header, Table, header
+from mpg_parsers.slurm.delimited import DASHES, Header, Table, header, tell_table
 from mpg_parsers.slurm.fields import NAMES
 from mpg_parsers.slurm.lines import Block, blocks
 from mpg_parsers.slurm.repair import Columns
@@ -76,12 +76,12 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
             block = Block(block.first + found[1] + 1, lines, block.last, block.open)  # noqa: PLW2901
         table, attempts = reading
         rows = attempts.batch(table.frame(block)) if block.lines else ATTEMPTS.conform(pl.DataFrame())
-        if not attempts.rows and (block.last or attempts.bad_times > MANY) and attempts.bad_times:
+        if not attempts.rows and (block.last or attempts.bad.count > MANY) and attempts.bad.count:
             _refuse_times(source, attempts)
         yield "attempts", rows
     if reading is None:
         raise InputError("corrupt_input", source.path, "the header line has no end", hint=HINT)
-    _tell(about, reading[0])
+    tell_table(about, reading[0])
     tell(about, reading[1], "alloctres" in reading[0].header.names)
     yield "sources", about.row()
 
@@ -111,25 +111,9 @@ def counts(source: Source) -> bool:
 
 
 def _refuse_times(source: Source, attempts: Attempts) -> None:
-    line, job = attempts.bad[0]
+    line, job = attempts.bad.first[0]
     message = f"the times of job {job} have no date, or one of a form that is not read"
     raise InputError("unsupported_format", source.path, message, where=f"line {line}", hint=HINT)
-
-
-def _tell(about: About, table: Table) -> None:
-    """What was wrong with lines."""
-    if table.repaired:
-        line, job = table.repaired[0]
-        message = (
-            f"{len(table.repaired)} rows whose texts contain the delimiter or an end of line were put together "
-            f"again, the first in line {line} (job {job})"
-        )
-        about.notice("repaired_input", message, len(table.repaired))
-    bad_rows(about, [*table.bad], len(table.bad), "a row whose columns cannot be told apart")
-    if table.cut:
-        about.notice(
-            "truncated_input", f"the file ends in the middle of line {table.cut[0]} (job {table.cut[1]})"
-        )
 
 
 def tell(about: About, attempts: Attempts, columns: bool = True) -> None:  # noqa: FBT001, FBT002 - is there AllocTRES
@@ -142,7 +126,7 @@ def tell(about: About, attempts: Attempts, columns: bool = True) -> None:  # noq
             else "there is no column AllocTRES"
         )
         about.notice("no_chips", f"no record counts accelerators: {why}")
-    bad_rows(about, attempts.bad, attempts.bad_times, "a time that is none")
+    attempts.bad.left_out(about, "a time that is none")
     if attempts.moved:
         message = f"a change of clocks (DST) lies within {attempts.moved} jobs of the file: give --tz"
         about.notice("naive_time", message, attempts.moved)

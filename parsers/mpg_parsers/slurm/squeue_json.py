@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mpg_parsers.slurm.about import About, bad_rows
+from mpg_parsers.slurm.about import About
 from mpg_parsers.slurm.jobs import chips_by_node
 from mpg_parsers.slurm.json_arrays import Elements, digits, number, part, version, word
 from mpg_parsers.slurm.nodes import names
@@ -80,7 +80,7 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
             yield from queue.add(record(job) | {"line": seen})
     about.version = version(elements.rest.get("meta"))
     about.notices += elements.notices
-    bad_rows(about, [], elements.bad, "records that are none of a job")
+    elements.bad.left_out(about, "a record that is none of a job")
     updated = number(elements.rest.get("last_update"))
     about.saw(updated * SECOND if updated else None)
     queue.cluster = word(part(elements.rest.get("meta"), "slurm", "cluster"))

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mpg_parsers.errors import InputError
-from mpg_parsers.slurm.about import About, bad_rows
+from mpg_parsers.slurm.about import About, Found
 from mpg_parsers.slurm.delimited import Header, Table, header
 from mpg_parsers.slurm.fields import CHECKS
 from mpg_parsers.slurm.hostlist import is_hostlist
@@ -90,8 +90,8 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
         for record in reader.records(block):
             yield from queue.add(record)
     if reader:
-        bad_rows(about, [*reader.bad], len(reader.bad), "columns that cannot be told apart")
-    if queue.attempts.bad_times and not queue.attempts.rows:
+        reader.bad.left_out(about, "columns that cannot be told apart")
+    if queue.attempts.bad.count and not queue.attempts.rows:
         message = "times without a date, or of a form that is not read"
         raise InputError("unsupported_format", source.path, message, hint=HINT)
     yield from queue.finish()
@@ -105,7 +105,7 @@ class _Delimited:
         self._table = Table(found, Columns(found.names, found.delimiter, FREE, frozenset(), fits), wanted)
 
     @property
-    def bad(self) -> list[tuple[int, str]]:
+    def bad(self) -> Found:
         """Lines that are no row."""
         return self._table.bad
 
@@ -125,7 +125,7 @@ class _Aligned:
         self._words = found.text.split()
         self._text = found.text
         self._starts = [match.start() for match in re.finditer(r"\S+", found.text)]
-        self.bad: list[tuple[int, str]] = []
+        self.bad = Found()
 
     def records(self, block: Block) -> Iterator[Record]:
         """Records of the rows."""
@@ -134,7 +134,7 @@ class _Aligned:
                 continue
             cells = self._cells(text)
             if cells is None or not all(map(fits, map(str.lower, self._words), cells)):
-                self.bad.append((line, text.split()[0][:40]))
+                self.bad.add(line, text.split()[0][:40])
             else:
                 yield _record(dict(zip(self._words, cells, strict=True)), line)
 

@@ -11,7 +11,7 @@ import polars as pl
 from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.scheduler_tables import ROLLUPS
 from mpg_parsers.slurm import times
-from mpg_parsers.slurm.about import About, bad_rows
+from mpg_parsers.slurm.about import About, Found
 from mpg_parsers.slurm.lines import blocks
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
     """Rows of rollups, then the row of sources. Raises InputError unsupported_format."""
     about = About("slurm-sreport")
     rows: list[dict[str, Any]] = []
-    bad: list[tuple[int | None, str]] = []
+    bad = Found()
     report: _Report | None = None
     for block in blocks(source, options, about.notices):
         for line, text in enumerate(block.lines, block.first):
@@ -69,10 +69,11 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
                 _banner(report, text, source)
             else:
                 found = _figures(report, text)
-                bad += [] if found else [(line, text[:40])]
+                if not found:
+                    bad.add(line, "?")
                 rows += found
     about.events = len(rows)
-    bad_rows(about, bad, len(bad), "no whole numbers of seconds, minutes or hours")
+    bad.left_out(about, "no whole numbers of seconds, minutes or hours")
     yield "rollups", _frame(rows, options.tz, about)
     yield "sources", about.row()
 

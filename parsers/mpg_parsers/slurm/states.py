@@ -71,9 +71,12 @@ def node_state(text: str) -> str | None:
     words = set(re.split(r"[^A-Z_]+", text.upper())) - {""}
     if not words or words <= {"UNKNOWN"}:
         return None
-    if words & {"DOWN", "FAIL", "ERROR", "NO_RESPOND", "NOT_RESPONDING", "FUTURE"} or "*" in text:
+    # sinfo marks what does not respond *, is powered down ~, up # or down % just now, or is rebooted ^
+    if words & {"DOWN", "FAIL", "ERROR", "NO_RESPOND", "NOT_RESPONDING", "FUTURE"} or set(text) & set(
+        "*~#%^"
+    ):
         return "down"
-    if words & {"MAINT", "MAINTENANCE"}:
+    if words & {"MAINT", "MAINTENANCE"} or "$" in text:
         return "maintenance"
     busy = bool(
         words & {"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING", "DRNG", "FAILING"}

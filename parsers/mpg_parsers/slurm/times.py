@@ -54,6 +54,10 @@ def column(texts: pl.Series, tz: str) -> Column:
 def _with_rest(frame: pl.DataFrame, tz: str) -> Column:
     """Completed with the texts of other forms."""
     other = frame["text"].is_not_null() & frame["wall"].is_null() & frame["epoch"].is_null()
+    if other.any():
+        zoned = col.text.str.to_datetime("%Y-%m-%dT%H:%M:%S%z", time_unit="us", strict=False)
+        frame = frame.with_columns(pl.coalesce("ns", zoned.dt.epoch("s") * SECOND).alias("ns"))
+        other &= frame["ns"].is_null()
     texts = frame["text"].filter(other).unique()
     if texts.len():
         read = _read(texts, tz)
@@ -116,8 +120,10 @@ def settle(frame: pl.DataFrame) -> pl.DataFrame:
 
 def moved(frame: pl.DataFrame) -> int:
     """How many jobs' wall times differ from the time they ran by just what clocks are set by."""
-    off = _excess().abs()
-    return int(frame.select((off.is_in(list(SHIFTS)) & (col.end_ns > col.start_ns)).sum()).item() or 0)
+    off = _excess()
+    # where the time it was suspended is not told, being longer may be that
+    shifted = (-off).is_in(list(SHIFTS)) | (off.is_in(list(SHIFTS)) & col.suspended_ns.is_not_null())
+    return int(frame.select((shifted & (col.end_ns > col.start_ns)).sum()).item() or 0)
 
 
 def _excess() -> pl.Expr:

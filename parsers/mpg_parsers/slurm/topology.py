@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mpg_parsers.registry import ParseOptions
     from mpg_parsers.source import Source
 
-DEEPEST = 64
 _YAML = re.compile(r"\s*(?:- )?\s*(switch|block|children|nodes):\s*(\S.*?)\s*$")
 
 
@@ -40,7 +39,9 @@ def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataF
     about = About("slurm-topology")
     lines = (text for _, text in logical_lines(blocks(source, options, about.notices)))
     groups = _read(lines)
-    rows = [_row(name, group, groups) for name, group in groups.items()]
+    _set_levels(groups)
+    parents = {child: name for name, group in groups.items() for child in group.children}
+    rows = [_row(name, group, groups, parents) for name, group in groups.items()]
     about.events = len(rows)
     schema = {name: kind for name, kind in TOPOLOGY.schema().items() if name != "source"}
     yield "topology", TOPOLOGY.conform(pl.DataFrame(rows, schema=schema))
@@ -73,29 +74,37 @@ def _read(lines: Iterable[str]) -> dict[str, Group]:
     return groups
 
 
-def _row(name: str, group: Group, groups: dict[str, Group]) -> dict[str, object]:
-    parent = next((other for other, above in groups.items() if name in above.children), None)
+def _row(name: str, group: Group, groups: dict[str, Group], parents: dict[str, str]) -> dict[str, object]:
+    below = _below(name, groups)
+    nodes = group.nodes or [node for inside in below for node in groups[inside].nodes]
     return {
         "name": name,
         "kind": group.kind,
-        "level": _level(group, groups) if group.level is None else group.level,
-        "parent": parent,
-        "nodes": json.dumps(list(dict.fromkeys(group.nodes or _below(group, groups)))),
+        "level": group.level,
+        "parent": parents.get(name),
+        "nodes": json.dumps(list(dict.fromkeys(nodes))),
     }
 
 
-def _level(group: Group, groups: dict[str, Group], depth: int = 0) -> int:
-    """0 for what has no groups in it."""
-    children = [groups[name] for name in group.children if name in groups]
-    if not children or depth > DEEPEST:
-        return 0
-    return 1 + max(_level(child, groups, depth + 1) for child in children)
+def _below(name: str, groups: dict[str, Group]) -> list[str]:
+    """All groups in one, itself first; each once, also where the file has them in a circle."""
+    found = {name: None}
+    waiting = [name]
+    while waiting:
+        for child in groups[waiting.pop()].children:
+            if child in groups and child not in found:
+                found[child] = None
+                waiting.append(child)
+    return list(found)
 
 
-def _below(group: Group, groups: dict[str, Group], depth: int = 0) -> list[str]:
-    """The nodes of all groups in it."""
-    if depth > DEEPEST:
-        return []
-    return group.nodes + [
-        node for name in group.children if name in groups for node in _below(groups[name], groups, depth + 1)
-    ]
+def _set_levels(groups: dict[str, Group]) -> None:
+    """0 for what has no groups in it, and for what is in itself; unless the file tells."""
+    left = {name for name, group in groups.items() if group.level is None}
+    level = 0
+    while left:
+        ready = {name for name in left if not left.intersection(groups[name].children)}
+        for name in ready or left:
+            groups[name].level = level if ready else 0
+        left -= ready or left
+        level += 1
