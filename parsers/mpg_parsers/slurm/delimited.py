@@ -178,7 +178,8 @@ def tell_table(about: About, table: Table) -> None:
     if table.repaired.count:
         line, job = table.repaired.first[0]
         count = table.repaired.count
-        message = f"line {line} (job {job}){f' and {count - 1} more' if count > 1 else ''}: a text contains the delimiter"
+        more = f" and {count - 1} more" if count > 1 else ""
+        message = f"line {line} (job {job}){more}: a text contains the delimiter"
         about.notice("repaired_input", f"{message} or an end of line; put together again", count)
     table.bad.left_out(about, "a row whose columns cannot be told apart")
     if table.cut:

@@ -96,9 +96,10 @@ CHECKS = {name: check for check, names in _KINDS for name in names.split()}
 def likely(reading: Mapping[str, str]) -> int:
     """How many texts of the user in a row the command line bears out: the job's name and comment."""
     line, name, comment = (reading.get(column, "") for column in ("submitline", "jobname", "comment"))
-    named = re.search(rf"(?:-J ?|--job-name[= ]){re.escape(name)}(?:\s|$)", line) is not None
-    named |= any(token.rpartition("/")[2] == name for token in line.split())
-    said = re.search(rf"--comment[= ]{re.escape(comment)}(?:\s|$)", line) is not None
+    line = f"{line} "
+    named = any(f"{option}{name} " in line for option in ("-J ", "-J", "--job-name=", "--job-name "))
+    named |= any(token.rpartition("/")[2] == name for token in line.split())  # of its script
+    said = any(f"{option}{comment} " in line for option in ("--comment=", "--comment "))
     return (bool(name) and named) + (said if comment else "--comment" not in line)
 
 
