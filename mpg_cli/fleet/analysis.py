@@ -101,6 +101,14 @@ def _jobs(found: Computed, chip_ns: pl.DataFrame) -> tuple[model.Job, ...]:
     )
 
 
+def _in_window(found: Computed) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The waits in the window, and those by cause."""
+    inside = waits.within(found.waiting, found.window)
+    if inside.select(inside.columns).equals(found.waiting.select(inside.columns)):
+        return inside, found.waited
+    return inside, waits.decompose(inside, found.segments, account.clipped(found.first, found.window))
+
+
 def _scheduling(
     found: Computed, options: FleetOptions, chip_ns: pl.DataFrame, notices: Sequence[Notice]
 ) -> model.Scheduling:
@@ -109,8 +117,7 @@ def _scheduling(
     halves = parts.halves_of(found)
     segments = parts.segments_of(found, halves, options)
     jobs = found.attempts["job_id"].n_unique()
-    inside = waits.within(found.waiting, found.window)
-    first = account.clipped(found.first, found.window)
+    inside, waited = _in_window(found)
     return model.Scheduling(
         clusters=tuple(sorted(found.attempts["cluster"].drop_nulls().unique())),
         window_start=rows.instant(begin, naive=naive) or "",
@@ -127,7 +134,7 @@ def _scheduling(
         outside_ns=0 if closed is None else closed.outside_ns,
         excess_ns=0 if closed is None else closed.excess_ns,
         integrity=parts.integrity_of(found, notices),
-        waits=rows.wait_causes(waits.decompose(inside, found.segments, first), inside),
+        waits=rows.wait_causes(waited, inside),
         wait_spread=parts.spread_of(found, options),
         endings=rows.endings(found.attempts, chip_ns),
         preemptions=parts.preemptions_of(found),

@@ -71,7 +71,8 @@ def integrity_of(found: Computed, notices: Sequence[Notice]) -> tuple[model.Inte
 
 def preemptions_of(found: Computed) -> tuple[model.Preemption, ...]:
     """Who preempted whom, those who did most first."""
-    if found.attempts["preempted_by"].null_count() == found.attempts.height:
+    preempted = (col.state == preemptions.PREEMPTED) | col.preempted_by.is_not_null()
+    if not found.attempts.select(preempted.any()).item():
         return ()
     rows = _for_statistics(found)
     named = rows.filter(col.raw_id.is_in(rows["preempted_by"].drop_nulls().unique().implode()))
@@ -80,12 +81,22 @@ def preemptions_of(found: Computed) -> tuple[model.Preemption, ...]:
     told = preemptions.preemptions(rows.with_columns(preempted_by=by))
     victims = rows.filter(col.preempted_by.is_not_null()).group_by(by=by).agg(col.job.unique().sort())
     of = {who: tuple(ended[:MOST_VICTIMS]) for who, ended in victims.iter_rows()}
-    return tuple(
+    known = tuple(
         model.Preemption(
             one.job, of.get(one.job, ()), one.preemptions, int(one.chip_ns), bool(one.second_order)
         )
         for one in told.by_preemptor[:MOST_PREEMPTORS]
     )
+    return (*known, *_by_unknown(rows))
+
+
+def _by_unknown(rows: pl.DataFrame) -> Iterator[model.Preemption]:
+    """What was preempted, by whom no log tells."""
+    alone = rows.filter(col.state == preemptions.PREEMPTED, col.preempted_by.is_null())
+    if alone.height:
+        size = (col.ran_ns.cast(pl.Int128) * col.chips.fill_null(0)).sum()
+        victims = tuple(alone["job"].unique().sort()[:MOST_VICTIMS])
+        yield model.Preemption("", victims, alone.height, int(alone.select(size).item()), second_order=False)
 
 
 def _for_statistics(found: Computed) -> pl.DataFrame:
@@ -225,6 +236,9 @@ def _pattern(parts: Sequence[segments.Segment]) -> Iterator[str]:
 
 def _paradoxes(found: Computed, spent: Sequence[pl.DataFrame], options: FleetOptions) -> Iterator[str]:
     """Where SG of all jobs moved one way from the first half of the window to the second, and no part of it did."""
+    before, after = (_whole(half) for half in spent)
+    if before is None or after is None or abs(after - before) < MOVED:
+        return
     halves = [list(segments.of_jobs(half, found.attempts, options.sizes, options.by)) for half in spent]
     for by in dict.fromkeys(part.by for part in halves[0]):
         told = simpson.compare(segments.ratios(halves[0], by), segments.ratios(halves[1], by), MOVED)
@@ -234,6 +248,13 @@ def _paradoxes(found: Computed, spent: Sequence[pl.DataFrame], options: FleetOpt
                 f"{float(100 * told.after):.1f} % in the second, and no part by {by.removeprefix('label:')} moved with "
                 f"it: what changed is the mix ({float(100 * told.mix_effect):+.1f} points)"
             )
+
+
+def _whole(spent: pl.DataFrame) -> Fraction | None:
+    """SG of all jobs: allocated as asked, of all their time."""
+    size = pl.when(col.cause == account.ALLOCATED).then("chip_ns").otherwise(0)
+    part, whole = spent.select(size.sum().alias("part"), col.chip_ns.sum().alias("whole")).row(0)
+    return Fraction(int(part), int(whole)) if whole else None
 
 
 def reconciled_of(found: Computed) -> tuple[model.Reconciled, ...]:

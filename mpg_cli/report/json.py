@@ -7,6 +7,7 @@ import json
 from math import isfinite
 from typing import TYPE_CHECKING
 
+import msgspec
 import orjson
 
 if TYPE_CHECKING:
@@ -24,11 +25,19 @@ def render(report: Report) -> bytes:
     try:
         return orjson.dumps(report, option=_OPTIONS)
     except orjson.JSONEncodeError:
+        return _large(report)
+
+
+def _large(report: Report) -> bytes:
+    """orjson refuses integers of more than 64 bits, such as the chip-nanoseconds of a large fleet and a year."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    except UnicodeEncodeError:
         return _dumps(_encodable(dataclasses.asdict(report)))
 
 
 def _dumps(value: object) -> bytes:
-    """orjson refuses integers of more than 64 bits, such as the chip-nanoseconds of a large fleet and a year."""
+    """Plain values, whose integers may be large as well."""
     try:
         return orjson.dumps(value, option=_OPTIONS)
     except orjson.JSONEncodeError:

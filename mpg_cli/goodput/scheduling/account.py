@@ -18,6 +18,8 @@ from mpg_cli.goodput import intervals, ledger
 from mpg_cli.goodput.scheduling import supply
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mpg_cli.goodput.scheduling.inventory import Inventory, Window
 
 ALLOCATED = "unobserved"  # allocated as asked: what ran in it is not for schedulers to know
@@ -29,7 +31,8 @@ IDLE_CAUSES = {
     "shortage": "shortage", "unavailable": "shortage", "fragmentation": "fragmentation", "topology": "topology",
     "fits": "policy", "limit": "policy", "unplaced": "idle_unexplained",
 }  # fmt: skip
-_LARGEST = 1 << 61  # chip-ns of a stretch of one pool: well within int64
+_LARGEST = 1 << 61  # chip-ns of a stretch of one subject: well within int64
+_CHUNKS = 1 << 20  # stretches of one subject at most
 _IDLE_ORDER = tuple(dict.fromkeys(IDLE_CAUSES.values()))
 
 
@@ -113,7 +116,7 @@ def close(inventory: Inventory, holding: pl.DataFrame, stretches: pl.DataFrame, 
             inventory.unavailable.select("subject", "start_ns", "end_ns", "chips", "cause"),
         ]
     ).with_columns(evidence=pl.lit(None, pl.Int64))
-    resolved = ledger.resolve(inventory.capacity, _within_reason(claims), [*HELD, *AWAY], IDLE)
+    resolved = _resolved(inventory.capacity, _added_up(claims), (*HELD, *AWAY), IDLE)
     pools = inventory.nodes.select(subject="node", pool="pool")
     parent = resolved.rows.join(pools, on="subject")
     rows = ledger.refine(parent, IDLE, _idle(pools, stretches, why), key="pool").rows
@@ -124,7 +127,41 @@ def close(inventory: Inventory, holding: pl.DataFrame, stretches: pl.DataFrame, 
     return Account(rows, claimed, max(claimed - counted - excess, 0), excess)
 
 
-def _within_reason(claims: pl.DataFrame) -> pl.DataFrame:
+def _resolved(
+    capacity: pl.DataFrame, claims: pl.DataFrame, order: Sequence[str], rest: str
+) -> ledger.Resolution:
+    """`ledger.resolve` with subjects cut into stretches of time, so that no chip-time is beyond int64.
+
+    Only causes that claim anything are served: each costs a pass over all edges.
+    """
+    most, begin = capacity["chips"].max(), capacity["start_ns"].min()
+    if not isinstance(most, int) or not isinstance(begin, int):
+        return ledger.resolve(capacity, claims.clear(), (), rest)
+    length = _LARGEST // max(most, 1)
+    causes = set(claims["cause"].unique())
+    found = ledger.resolve(
+        _cut(capacity, begin, length), _cut(claims, begin, length), [cause for cause in order if cause in causes], rest
+    )  # fmt: skip
+    whole = col.subject // _CHUNKS
+    rows = found.rows.with_columns(subject=whole)
+    return ledger.Resolution(rows, found.faults.with_columns(subject=whole), None)
+
+
+def _cut(rows: pl.DataFrame, begin: int, length: int) -> pl.DataFrame:
+    """Rows with the subject times _CHUNKS plus the number of the stretch of time, cut where it changes."""
+    last = rows["end_ns"].max()
+    count = (last - begin) // length + 1 if isinstance(last, int) else 1
+    numbered = rows.with_columns(col.subject * _CHUNKS)
+    if count <= 1:
+        return numbered
+    starts = [begin + n * length for n in range(count)]
+    ends = [start + length for start in starts]
+    spans = pl.DataFrame({"start_ns": starts, "end_ns": ends, "chunk": list(range(count))})
+    cut = intervals.clip(numbered, spans, [], keep=["chunk"])
+    return cut.with_columns(subject=col.subject + col.chunk).drop("chunk")
+
+
+def _added_up(claims: pl.DataFrame) -> pl.DataFrame:
     """The claims of one subject, cause and interval added up, which is what `resolve` does with them anyway."""
     same = ["subject", "start_ns", "end_ns", "cause"]
     return claims.group_by(same, maintain_order=True).agg(
@@ -145,51 +182,26 @@ def _excess(faults: pl.DataFrame) -> int:
 
 
 def _idle(pools: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame) -> pl.DataFrame:
-    """The idle chips of every pool by cause: rows with pool; subject is a stretch of its time."""
+    """The idle chips of every pool by cause: rows with pool."""
     free = stretches.join(pools, on="subject").filter(col.free > 0)
     parts = [
-        _chunked(supply.total(rows, "free").filter(col.chips > 0), pool)
+        supply.total(rows, "free").filter(col.chips > 0).with_columns(subject=pl.lit(pool, pl.Int64))
         for (pool,), rows in free.group_by("pool", maintain_order=True)
     ]
     if not parts:
         return pl.DataFrame(schema={**ledger.ROW_SCHEMA, "pool": pl.Int64})
-    capacity = pl.concat(parts)
-    numbers = capacity.select("pool", "chunk").unique(maintain_order=True).with_row_index("subject")
-    numbers = numbers.cast({"subject": pl.Int64})
-    capacity = capacity.join(numbers, on=["pool", "chunk"], maintain_order="left")
-    shape = ("subject", "start_ns", "end_ns", "chips")
-    found = ledger.resolve(capacity.select(shape), _claims(why, capacity), _IDLE_ORDER, "no_demand").rows
-    return found.with_columns(origin=pl.lit("inferred")).join(numbers.drop("chunk"), on="subject")
-
-
-def _chunked(capacity: pl.DataFrame, pool: int) -> pl.DataFrame:
-    """The chips of a pool over time, cut so that no part of its chip-time is beyond int64: with pool and chunk."""
-    most = capacity["chips"].max()
-    length = _LARGEST // int(most) if isinstance(most, int) else _LARGEST
-    first = capacity["start_ns"].min()
-    begin = int(first) if isinstance(first, int) else 0
-    last = capacity["end_ns"].max()
-    count = (int(last) - begin) // length + 1 if isinstance(last, int) else 1
-    chunks = pl.DataFrame(
-        {
-            "pool": [pool] * count,
-            "chunk": list(range(count)),
-            "start_ns": [begin + n * length for n in range(count)],
-            "end_ns": [begin + (n + 1) * length for n in range(count)],
-        }
-    )
-    return intervals.clip(
-        capacity.with_columns(pool=pl.lit(pool, pl.Int64)), chunks, ["pool"], keep=["chunk"]
-    )
+    capacity = pl.concat(parts).select("subject", "start_ns", "end_ns", "chips")
+    found = _resolved(capacity, _claims(why, capacity), _IDLE_ORDER, "no_demand").rows
+    return found.with_columns(origin=pl.lit("inferred"), pool="subject")
 
 
 def _claims(why: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
-    """The first in line claims all that is idle while it waits."""
+    """The first in line claims all that is idle while it waits: as much as there ever is, of which it gets what is."""
     causes = col.status.replace_strict(IDLE_CAUSES, return_dtype=pl.String)
-    named = why.select("pool", "start_ns", "end_ns", cause=causes)
-    spans = capacity.select("pool", "start_ns", "end_ns", "subject", "chips")
-    pieces = intervals.clip(named, spans, ["pool"], keep=["subject", "chips"])
-    return pieces.filter(col.start_ns < col.end_ns).with_columns(evidence=pl.lit(None, pl.Int64))
+    named = why.select(subject="pool", start_ns="start_ns", end_ns="end_ns", cause=causes)
+    joined = ledger.join_touching(named.sort("subject", "start_ns"), ["subject", "cause"])
+    most = capacity.group_by("subject").agg(col.chips.max())
+    return joined.join(most, on="subject").with_columns(evidence=pl.lit(None, pl.Int64))
 
 
 def with_as_asked(attempts: pl.DataFrame, ready: pl.DataFrame) -> pl.DataFrame:

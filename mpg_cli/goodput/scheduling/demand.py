@@ -120,14 +120,14 @@ def _wide(rows: pl.DataFrame, alike: pl.DataFrame, leaves: pl.DataFrame) -> pl.D
     }
     begin = met.select(at="start_ns", **values)
     end = met.select(at="end_ns", **{name: 0 - value for name, value in values.items()})
-    steps = pl.concat([begin, end]).group_by("at").agg(pl.all().sum()).sort("at")
+    steps = pl.concat([begin, end]).sort("at")
     wide = steps.with_columns(col(list(values)).cum_sum(), end_ns=col.at.shift(-1)).rename({"at": "start_ns"})
     lists = {
         f"l{size}": pl.concat_list(f"l{size}_{i}" for i in range(len(names))).list.sort(descending=True)
         for size in by_leaf
         if names
     }
-    return wide.filter(col.end_ns.is_not_null()).with_columns(**lists)
+    return wide.filter(col.start_ns < col.end_ns).with_columns(**lists)
 
 
 def _of_class(wide: pl.DataFrame, one: dict[str, int], *, placed: bool) -> pl.DataFrame:
@@ -197,7 +197,8 @@ def _sweep(line: pl.DataFrame) -> pl.DataFrame:
             now = stop
 
     last = 0
-    for begin, rank, over in line.iter_rows():
+    rows = zip(line["eligible_ns"].to_list(), line["rank"].to_list(), line["until_ns"].to_list(), strict=True)
+    for begin, rank, over in rows:
         serve(last, begin)
         heappush(heap, (rank, over))
         last = begin

@@ -72,7 +72,9 @@ def resized(attempts: pl.DataFrame, window: Window) -> Iterator[Found]:
     twice = again.select("chips", start_ns="recorded_start_ns", end_ns="start_ns")
     ns = account.chip_time(account.clipped(twice, window))
     jobs = ", ".join(sorted(set(again["job"]))[:5])
-    message = f"the record of a resized job (job {jobs}) begins where the first one did: it is counted from the resize on"
+    message = (
+        f"the record of a resized job (job {jobs}) begins where the first one did: counted from the resize on"
+    )
     yield Found("resized_twice", message, again.height, ns)
 
 

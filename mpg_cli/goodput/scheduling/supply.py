@@ -27,8 +27,9 @@ def per_node(inventory: Inventory, used: pl.DataFrame) -> pl.DataFrame:
         ],
         how="diagonal",
     ).with_columns(col(_CHANGES).fill_null(0))
-    at = changes.group_by("subject", "at").agg(col(_CHANGES).sum()).sort("subject", "at")
-    at = at.with_columns(col(_CHANGES).cum_sum().over("subject"), end_ns=col.at.shift(-1).over("subject"))
+    # a subject's changes add up to zero, so that one running sum over all of them is right for each
+    at = changes.sort("subject", "at").with_columns(col(_CHANGES).cum_sum(), end_ns=col.at.shift(-1))
+    at = at.filter((col.subject == col.subject.shift(-1)) & (col.at < col.end_ns))
     left = (col.there - col.used).clip(0)
     away = pl.min_horizontal("away", left)
     rows = at.filter(col.end_ns.is_not_null(), col.there > 0)
@@ -50,5 +51,5 @@ def total(stretches: pl.DataFrame, value: str) -> pl.DataFrame:
             stretches.select(at="end_ns", delta=0 - col(value)),
         ]
     )
-    sums = deltas.group_by("at").agg(col.delta.sum()).sort("at").with_columns(chips=col.delta.cum_sum())
-    return sums.select(start_ns="at", end_ns=col.at.shift(-1), chips="chips").filter(col.end_ns.is_not_null())
+    sums = deltas.sort("at").with_columns(chips=col.delta.cum_sum(), end_ns=col.at.shift(-1))
+    return sums.filter(col.at < col.end_ns).select(start_ns="at", end_ns="end_ns", chips="chips")

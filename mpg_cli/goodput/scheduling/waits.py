@@ -39,15 +39,22 @@ _HOLDS = {
 }
 
 
-def spans(attempts: pl.DataFrame) -> pl.DataFrame:
-    """The wait of each attempt that has one: its rows with eligible_ns, until_ns and before (cause until eligible).
+# what the replay needs of a waiting attempt
+_KEPT = (
+    "id", "cluster", "partition", "chip_type", "chips", "chips_requested", "node_count", "switches", "reason",
+    "priority", "submit_ns", "eligible_ns", "until_ns", "before",
+)  # fmt: skip
 
-    Eligible is not after the start; where it never was, it is the end of the wait.
+
+def spans(attempts: pl.DataFrame) -> pl.DataFrame:
+    """The wait of each attempt that has one: what it asks for, submit_ns, eligible_ns, until_ns, and before.
+
+    The last is the cause of the time until it was eligible. Eligible is not after the start; where it never was, it is the end of the wait.
     """
     waits = attempts.filter(col.queue_wait_ns > 0).with_columns(until_ns=pl.coalesce("start_ns", "end_ns"))
     stated = pl.coalesce("eligible_ns", pl.when(col.eligible_known).then("until_ns").otherwise("submit_ns"))
     eligible = pl.min_horizontal(pl.max_horizontal(stated, "submit_ns"), "until_ns")
-    return waits.with_columns(eligible_ns=eligible, before=_before())
+    return waits.with_columns(eligible_ns=eligible, before=_before()).select(_KEPT)
 
 
 def _before() -> pl.Expr:
