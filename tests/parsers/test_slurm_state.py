@@ -148,8 +148,9 @@ def test_slurm_conf() -> None:
 
 def test_sets_of_nodes(tmp_path: Path) -> None:
     text = (
-        "ClusterName=c\nSlurmctldHost=h\nNodeName=a[1-2] Feature=x\nNodeName=b1 Feature=y,z\n"
-        "NodeSet=s Feature=z\nPartitionName=p Nodes=s\nPartitionName=q Nodes=ALL\n"
+        "ClusterName=c\nSlurmctldHost=h\nNodeName=a[1-2] Feature=x\n"
+        "NodeName=b1 Feature=y,z\n"
+        "NodeName=f[1-9] Feature=z State=FUTURE\nNodeSet=s Feature=z\nPartitionName=p Nodes=s\nPartitionName=q Nodes=ALL\n"
     )
     rows = read_text(SLURM, tmp_path, text)["nodes"]
     assert told(rows, "node", "partitions") == [("a1", '["q"]'), ("a2", '["q"]'), ("b1", '["p", "q"]')]
@@ -229,8 +230,24 @@ def test_topology_yaml(tmp_path: Path) -> None:
 
 
 def test_switches_in_a_circle(tmp_path: Path) -> None:
-    text = "SwitchName=a Switches=b\nSwitchName=b Switches=a\n"
-    assert read_text(SLURM, tmp_path, text)["topology"].height == 2
+    text = (
+        "SwitchName=a Switches=b\nSwitchName=b Switches=a,c\nSwitchName=c Nodes=n1\nSwitchName=d Switches=x\n"
+    )
+    rows = read_text(SLURM, tmp_path, text)["topology"]
+    assert told(rows, "name", "level", "nodes") == [
+        ("a", 0, '["n1"]'),
+        ("b", 0, '["n1"]'),
+        ("c", 0, '["n1"]'),
+        ("d", 0, "[]"),
+    ]
+
+
+def test_many_ways_down(tmp_path: Path) -> None:
+    """Forty levels, each twice in the next: a tree of as many paths as there are could not be walked."""
+    lines = ["SwitchName=s0 Nodes=n1", *(f"SwitchName=s{n + 1} Switches=s{n},s{n}" for n in range(40))]
+    rows = read_text(SLURM, tmp_path, "\n".join(lines))["topology"]
+    assert rows.row(-1, named=True)["level"] == 40
+    assert rows["nodes"].to_list() == ['["n1"]'] * 41
 
 
 # -------------------------------------------------------------------------------------------------------- the log

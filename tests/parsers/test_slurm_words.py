@@ -208,7 +208,8 @@ def test_who_cancelled() -> None:
         ("IDLE+DRAIN", "drained"), ("MIXED+DRAIN", "draining"), ("ALLOCATED+DRAIN", "draining"), ("DRAIN", "drained"),
         ("DRAINING", "draining"), ("DRAINED", "drained"), ("DOWN+DRAIN", "down"), ("MAINT", "maintenance"),
         ("IDLE+MAINTENANCE+RESERVED", "maintenance"), ("IDLE+RESERVED", "reserved"), ("IDLE+POWERED_DOWN", "down"),
-        ("IDLE+PLANNED", "up"), ("UNKNOWN", None), ("", None),
+        ("IDLE+PLANNED", "up"),
+        ("IDLE~", "down"), ("MIXED#", "down"), ("IDLE$", "maintenance"), ("IDLE-", "up"), ("UNKNOWN", None), ("", None),
     ],
 )  # fmt: skip
 def test_node_states(text: str, state: str | None) -> None:
@@ -304,6 +305,7 @@ MIDNIGHT = 1_767_571_200
         ("2026-01-05T00:00:00", "", 0, True),
         ("2026-01-05T00:00:00", "Europe/Berlin", -3600, True),
         ("2026-01-05T00:00:00+0100", "", -3600, False),
+        ("2026-01-05T00:00:00+01:00", "", -3600, False),
         ("2026-01-05T00:00:00Z", "", 0, False),
         ("2026-01-05 00:00:00", "", 0, True),
         ("2026/01/05-00:00:01", "", 1, True),
