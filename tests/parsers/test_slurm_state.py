@@ -150,7 +150,8 @@ def test_sets_of_nodes(tmp_path: Path) -> None:
     text = (
         "ClusterName=c\nSlurmctldHost=h\nNodeName=a[1-2] Feature=x\n"
         "NodeName=b1 Feature=y,z\n"
-        "NodeName=f[1-9] Feature=z State=FUTURE\nNodeSet=s Feature=z\nPartitionName=p Nodes=s\nPartitionName=q Nodes=ALL\n"
+        "NodeName=f[1-9] Feature=z State=FUTURE\n"
+        "NodeSet=s Feature=z\nPartitionName=p Nodes=s\nPartitionName=q Nodes=ALL\n"
     )
     rows = read_text(SLURM, tmp_path, text)["nodes"]
     assert told(rows, "node", "partitions") == [("a1", '["q"]'), ("a2", '["q"]'), ("b1", '["p", "q"]')]

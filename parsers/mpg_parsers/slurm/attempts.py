@@ -54,27 +54,33 @@ class Attempts:
         records = _without_steps(records)
         frame = self._timed(_identified(records).hstack(_columns(records)))
         frame = self._with_chips(frame)
-        frame = frame.hstack(_nodes(frame), in_place=False).hstack(_wishes(frame)).hstack(_labels(frame))
+        frame = frame.hstack(_nodes(frame)).hstack(_wishes(frame)).hstack(_labels(frame))
         self._remember(frame)
         return ATTEMPTS.conform(frame)
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """With all times; without the rows in which one is no time."""
         read = {name: times.column(frame[name], self.tz) for name in INSTANTS}
-        lengths = pl.DataFrame([_run(frame), _suspended(frame), _cpu(frame), _limit(frame)])
-        bad = pl.Series([False]).new_from_index(0, frame.height)
-        for instant in read.values():
-            bad = bad | instant.bad | (instant.unsure & instant.ns.is_null())
-        ns = [instant.ns.alias(f"{name}_ns") for name, instant in read.items()]
-        unsure = [read[name].unsure.alias(f"{name}_unsure") for name in ("start", "end")]
-        frame = frame.hstack(lengths).hstack(ns).hstack(unsure)
         said = [self.naive, *(instant.naive for instant in read.values())]
         self.naive = True if True in said else False if False in said else None
-        if bad.any():
-            lost = frame.filter(bad)
-            self.bad.add(lost["line"][0], lost["job"][0] or "?", lost.height)
-            frame = frame.filter(~bad)
-        frame = _stated(frame)
+        ns = [instant.ns.alias(f"{name}_ns") for name, instant in read.items()]
+        unsure = [read[name].unsure.alias(f"{name}_unsure") for name in ("start", "end")]
+        frame = frame.hstack([_run(frame), _suspended(frame), _cpu(frame), _limit(frame), *ns, *unsure])
+        return self._settled(_stated(self._good(frame, list(read.values()))))
+
+    def _good(self, frame: pl.DataFrame, read: list[times.Column]) -> pl.DataFrame:
+        """Without the rows in which a time is none, or never was in the zone."""
+        bad = pl.Series([False]).new_from_index(0, frame.height)
+        for instant in read:
+            bad = bad | instant.bad | (instant.unsure & instant.ns.is_null())
+        if not bad.any():
+            return frame
+        lost = frame.filter(bad)
+        self.bad.add(lost["line"][0], lost["job"][0] or "?", lost.height)
+        return frame.filter(~bad)
+
+    def _settled(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """With times that came twice as the time it ran tells; without a zone, such jobs are counted."""
         if self.tz:
             return times.settle(frame)
         if self.naive:
@@ -82,6 +88,9 @@ class Attempts:
         return frame
 
     def _with_chips(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """With chips, chips_requested, chip_type and chips_by_type, where the file counts any."""
+        if not self.counted:
+            return frame
         allocated = _chips(frame["alloctres"], tres.from_tres)
         allocated = _first(allocated, _chips(frame["allocgres"], tres.from_gres))
         asked = _chips(frame["reqtres"], tres.from_tres)
@@ -89,20 +98,16 @@ class Attempts:
             each = _per_node(_chips(frame[name], tres.from_gres), frame["node_count"])
             # without gres/gpu in AccountingStorageTRES, only the request for each node tells of chips
             allocated, asked = _first(allocated, each, text=False), _first(asked, each)
-        never = frame["start_ns"].is_null()
-        made = pl.DataFrame(
-            {
-                "chips": pl.select(pl.when(never).then(0).otherwise(allocated["total"]))[:, 0],
-                "chips_requested": asked["total"],
-                "chip_type": pl.select(pl.coalesce(allocated["type"], asked["type"]))[:, 0],
-                "chips_by_type": allocated["by_type"],
-            }
+        never, several = frame["start_ns"].is_null(), allocated["by_type"].str.contains(",", literal=True)
+        made = pl.select(
+            pl.when(never).then(0).otherwise(allocated["total"]).alias("chips"),
+            asked["total"].alias("chips_requested"),
+            pl.when(~several.fill_null(value=False))
+            .then(pl.coalesce(allocated["type"], asked["type"]))
+            .alias("chip_type"),
+            allocated["by_type"].alias("chips_by_type"),
         )
-        several = (allocated["by_type"].str.count_matches('":') > 1).fill_null(value=False)
-        made = made.with_columns(chip_type=pl.when(~several).then("chip_type"))
-        if not self.counted:
-            made = made.select(pl.lit(None, made[name].dtype).alias(name) for name in made.columns)
-        return frame.hstack(made) if made.height == frame.height else frame
+        return frame.hstack(made)
 
     def _remember(self, frame: pl.DataFrame) -> None:
         self.rows += frame.height

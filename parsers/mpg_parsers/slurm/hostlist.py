@@ -27,7 +27,7 @@ def expand(text: str) -> list[str]:
     return names
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def as_json(text: str) -> str | None:
     """The names as a JSON list; None for a word that says there are none, and for what is no list."""
     if text.strip().lower() in NOBODY:

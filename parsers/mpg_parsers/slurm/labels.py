@@ -11,7 +11,7 @@ SEPARATORS = (";", ",", "|")
 LONGEST = 4096
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def of_comment(comment: str | None, wckey: str | None = None) -> str | None:
     """The labels as a JSON object, with the wckey; None if the comment is not of that form and there is no key."""
     labels = _pairs(comment or "")

@@ -39,7 +39,7 @@ class Wishes:
     wait_ns: int | None = None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def wishes(line: str) -> Wishes:
     """What a command line asks for."""
     options = _options(line[:LONGEST].split())

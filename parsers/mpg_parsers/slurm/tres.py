@@ -47,14 +47,14 @@ class Chips:
         return Chips(self.total * nodes, {name: count * nodes for name, count in self.by_type.items()})
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def from_tres(text: str) -> Chips:
     """Accelerators of e.g. cpu=1,gres/gpu:h100=8,gres/gpu=8: the untyped sum, of typed ones only if there is none."""
     found = [(match[1], match[2], _count(match[3], match[4])) for match in _TRES.finditer(text)]
     return _summed(found, both=True)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def from_gres(text: str) -> Chips:
     """Accelerators of e.g. gpu:h100:8(S:0-1),gpu:a100:2 or gres/gpu:4; a bare name is one."""
     named = _GRES.finditer(_outside(text))
