@@ -8,6 +8,46 @@ from typing import Annotated
 
 import typer
 
+from mpg_cli.options import (
+    AsOf,
+    By,
+    CacheDir,
+    Capacity,
+    ChipName,
+    Color,
+    Config,
+    Debug,
+    Detail,
+    FlopsPerStep,
+    Force,
+    Format,
+    JobChips,
+    Jobs,
+    KeepNames,
+    Map,
+    NoCache,
+    Nsys,
+    Oracle,
+    Output,
+    Paths,
+    PerStep,
+    PgBasis,
+    Price,
+    Quiet,
+    Redact,
+    SegmentBy,
+    Since,
+    SizeClasses,
+    StepRegex,
+    Strict,
+    Until,
+    UsefulTokens,
+    View,
+    Width,
+    Window,
+    Zone,
+)
+
 app = typer.Typer(
     name="mpg",
     help="Where did the accelerator time go? Accounts for every chip-nanosecond of a trace.",
@@ -16,124 +56,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Paths = Annotated[
-    list[str],
-    typer.Argument(help="Files, folders, quoted globs, archives, label=path, or - for standard input."),
-]
-Format = Annotated[
-    str | None, typer.Option("--format", "-f", help="rich, md or json. Default: rich on a terminal, else md.")
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Write to this file; .md, .json or .txt chooses the format."),
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
-Window = Annotated[
-    str | None,
-    typer.Option(help="What the account covers: steps (default), device or all activity of a source."),
-]
-View = Annotated[
-    str | None, typer.Option(help="default, or fleet-paper: exposed communication in the program layer.")
-]
-StepRegex = Annotated[
-    str | None, typer.Option(help="Host ranges that are steps, where there is no ProfilerStep.")
-]
-KeepNames = Annotated[
-    bool | None, typer.Option("--keep-names", help="Keep host names and private directories of the trace.")
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", "-j", help="Processes that share one large file; 0: one per core, up to 4."),
-]
-Nsys = Annotated[
-    str | None,
-    typer.Option(metavar="PATH", help="NVIDIA's nsys, to export .nsys-rep files (the one on the PATH)."),
-]
-ChipName = Annotated[
-    str | None, typer.Option("--chip", help="The chip, instead of what the trace reports (see mpg hardware).")
-]
-PgBasis = Annotated[
-    str | None, typer.Option("--pg-basis", help="What PG is held against: peak, roofline or achievable.")
-]
-UsefulTokens = Annotated[
-    float | None, typer.Option("--useful-tokens", help="Share of tokens that are not padding, 0 to 1.")
-]
-FlopsPerStep = Annotated[
-    float | None,
-    typer.Option("--flops-per-step", help="FLOPs of a step on one device, instead of operator models."),
-]
-Price = Annotated[
-    str | None,
-    typer.Option(
-        "--price", metavar="PRICE", help="What findings cost, e.g. 2.50/chip-hour, in any currency."
-    ),
-]
-JobChips = Annotated[
-    int | None,
-    typer.Option("--chips", metavar="N", help="Chips of the whole job, to which costs are scaled."),
-]
-PerStep = Annotated[bool | None, typer.Option("--per-step", help="Every step's account.")]
-By = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--by", help="Break time down by module, op, kernel, stream, XLA category or rank (repeatable)."
-    ),
-]
-Since = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Fleets: where the account begins, ISO 8601.")
-]
-Until = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Fleets: where it ends.")]
-AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="TIME", help="Fleets: what counts as now for jobs that are not over."),
-]
-Zone = Annotated[
-    str | None, typer.Option("--tz", metavar="ZONE", help="Zone of wall times that name none, e.g. UTC.")
-]
-Capacity = Annotated[
-    str | None,
-    typer.Option("--capacity", metavar="CHIPS", help="Fleets: chips, as 512 or h100=512,a100=64."),
-]
-SizeClasses = Annotated[
-    str | None,
-    typer.Option(
-        "--size-classes", metavar="S,M,L", help="Upper bounds in chips of the size classes (8,64,512)."
-    ),
-]
-Map = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map", metavar="MAPPING", help="Job tables: NAME=COLUMN, a mapping's name or file (repeatable)."
-    ),
-]
-SegmentBy = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--segment-by", metavar="WHAT", help="Fleets: one more segment, e.g. label:team (repeatable)."
-    ),
-]
-Oracle = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--oracle", metavar="FILE", help="Fleets: sreport -P output to reconcile with (repeatable)."
-    ),
-]
-Redact = Annotated[
-    bool | None, typer.Option("--redact", help="Fleets: numbers for users, accounts, jobs and nodes.")
-]
-CacheDir = Annotated[
-    str | None,
-    typer.Option("--cache", metavar="DIR", help="Where parsed files are kept ($XDG_CACHE_HOME/mpg)."),
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Lost, cut or repaired data is an error (status 3).")]
-Detail = Annotated[bool, typer.Option("--detail", help="Longer tables.")]
-Width = Annotated[int | None, typer.Option(min=40, max=1000, help="Columns of the rich format.")]
-Color = Annotated[str, typer.Option(help="auto, always or never.")]
-Config = Annotated[Path | None, typer.Option(help="Settings file instead of ./mpg.toml.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages but errors.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks.")]
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 - Typer calls it so
@@ -152,6 +74,20 @@ def _main(
     ] = False,
 ) -> None:
     """Where did the accelerator time go? Accounts for every chip-nanosecond of a trace."""
+
+
+# parameters whose names are not those of their settings
+RENAMED = {"chips": "job_chips", "segment_by": "segment", "map": "mapping", "cache": "cache_dir"}
+
+
+def _flags(given: dict[str, object]) -> dict[str, object]:
+    """The settings among a command's parameters; null where not given."""
+    from mpg_cli.config import Settings
+
+    known = Settings.__dataclass_fields__
+    named = {RENAMED.get(name, name): value for name, value in given.items()}
+    flags = {name: None if value == [] else value for name, value in named.items() if name in known}
+    return flags | ({"cache_enabled": False} if given.get("no_cache") else {})
 
 
 @app.command()
@@ -193,36 +129,17 @@ def analyze(  # noqa: PLR0913 - one parameter per option
     color: Color = "auto",
     config: Config = None,
     quiet: Quiet = False,
-    debug: Debug = False,  # noqa: ARG001 - read by main()
+    debug: Debug = False,
 ) -> None:
-    """Read traces and report what the chips did, why they waited, and how far that can be trusted."""
+    """Read traces and logs, and report what the chips did, why they waited, and how far that can be trusted."""
+    given = dict(locals())
     from mpg_cli import commands
     from mpg_cli.output import Target
 
     target = Target.choose(format, output, force=force, width=width, color=color, detail=detail)
-    flags: dict[str, object] = {
-        "window": window,
-        "view": view,
-        "step_regex": step_regex,
-        "keep_names": keep_names,
-        "jobs": jobs,
-        "nsys": nsys,
-    }
-    flags |= {
-        "chip": chip,
-        "pg_basis": pg_basis,
-        "useful_tokens": useful_tokens,
-        "flops_per_step": flops_per_step,
-    }
-    flags |= {"price": price, "job_chips": chips, "per_step": per_step, "by": by or None}
-    flags |= {"since": since, "until": until, "as_of": as_of, "tz": tz, "capacity": capacity}
-    flags |= {"size_classes": size_classes, "segment": segment_by or None, "redact": redact}
-    flags["mapping"] = map or None
-    flags |= {"cache_dir": cache, "cache_enabled": False if no_cache else None}
-    chosen = commands.settings(config, flags, quiet=quiet)
-    report = commands.analyze(
-        [*paths, *(oracle or [])], chosen, strict=strict, quiet=quiet, output=target.path
-    )
+    chosen = commands.settings(config, _flags(given), quiet=quiet)
+    files = [*paths, *(oracle or [])]
+    report = commands.analyze(files, chosen, strict=strict, quiet=quiet, output=target.path)
     target.write(report, quiet=quiet)
 
 
@@ -239,14 +156,13 @@ def ingest(  # noqa: PLR0913
     map: Map = None,  # noqa: A002
     config: Config = None,
     quiet: Quiet = False,
-    debug: Debug = False,  # noqa: ARG001
+    debug: Debug = False,
 ) -> None:
-    """Read traces into a folder of Parquet tables, for `mpg report` and for your own queries."""
+    """Read traces and logs into a folder of Parquet tables, for `mpg report` and for your own queries."""
+    given = dict(locals())
     from mpg_cli import commands
 
-    flags: dict[str, object] = {"keep_names": keep_names, "jobs": jobs, "nsys": nsys, "cache_enabled": False}
-    flags |= {"tz": tz, "mapping": map or None}
-    settings = commands.settings(config, flags, quiet=quiet)
+    settings = commands.settings(config, _flags(given) | {"cache_enabled": False}, quiet=quiet)
     commands.ingest_to(paths, output, settings, force=force, quiet=quiet)
 
 
@@ -282,24 +198,15 @@ def report(  # noqa: PLR0913
     color: Color = "auto",
     config: Config = None,
     quiet: Quiet = False,
-    debug: Debug = False,  # noqa: ARG001
+    debug: Debug = False,
 ) -> None:
     """Report from a dataset, without parsing anything again."""
+    given = dict(locals())
     from mpg_cli import commands
     from mpg_cli.output import Target
 
     target = Target.choose(format, output, force=force, width=width, color=color, detail=detail)
-    flags: dict[str, object] = {"window": window, "view": view, "step_regex": step_regex}
-    flags |= {
-        "chip": chip,
-        "pg_basis": pg_basis,
-        "useful_tokens": useful_tokens,
-        "flops_per_step": flops_per_step,
-    }
-    flags |= {"price": price, "job_chips": chips, "per_step": per_step, "by": by or None}
-    flags |= {"since": since, "until": until, "as_of": as_of, "tz": tz, "capacity": capacity}
-    flags |= {"size_classes": size_classes, "segment": segment_by or None, "redact": redact}
-    chosen = commands.settings(config, flags, quiet=quiet)
+    chosen = commands.settings(config, _flags(given), quiet=quiet)
     target.write(commands.report_on(dataset, chosen, strict=strict, output=target.path), quiet=quiet)
 
 

@@ -31,12 +31,14 @@ SOURCES = [
 # the first entry that fits a module counts
 LEAVES = (
     "mpg_cli.__version__", "mpg_cli.messages", "mpg_parsers.errors", "mpg_parsers.columns", "mpg_parsers.tables",
-    "mpg_parsers.launches",
+    "mpg_parsers.launches", "mpg_parsers.scheduler_tables", "mpg_parsers.wall_times",
 )  # fmt: skip
 RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
     ("mpg_parsers.errors", (), set()),
     ("mpg_parsers.columns", (), {"polars"}),
-    ("mpg_parsers.tables", ("mpg_parsers.columns",), set()),
+    ("mpg_parsers.scheduler_tables", ("mpg_parsers.columns",), set()),
+    ("mpg_parsers.tables", ("mpg_parsers.columns", "mpg_parsers.scheduler_tables"), set()),
+    ("mpg_parsers.wall_times", ("mpg_parsers.errors",), {"polars"}),
     ("mpg_parsers.launches", (), {"polars"}),
     ("mpg_parsers.xla", ("mpg_parsers",), {"polars", "msgspec", "google"}),
     ("mpg_parsers", ("mpg_parsers",), {"polars", "pyarrow", "msgspec", "isal"}),
@@ -57,10 +59,12 @@ RULES: tuple[tuple[str, tuple[str, ...], set[str] | None], ...] = (
         {"polars"},
     ),
     ("mpg_cli.rows", ("mpg_cli.rows", "mpg_cli.goodput", "mpg_cli.report", *LEAVES), {"polars"}),
+    ("mpg_cli.scheduler", ("mpg_cli.scheduler", "mpg_cli.store", *LEAVES), {"polars"}),
     ("mpg_cli.checks", LEAVES, {"polars", "msgspec"}),
     ("mpg_cli.store", ("mpg_cli.checks", *LEAVES), None),
     ("mpg_cli.cache", ("mpg_cli.store", *LEAVES), set()),
     ("mpg_cli.config", LEAVES, set()),
+    ("mpg_cli.options", (), {"typer"}),
     ("mpg_cli.__main__", ("mpg_cli", "mpg_parsers"), {"typer"}),
     ("mpg_cli", ("mpg_cli", "mpg_parsers"), None),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import polars as pl
 from polars import col
 
@@ -162,7 +162,7 @@ def _attempt(
     """One attempt; of the components of a heterogeneous job the wait is the longest, the run is where all ran."""
     lead = max(parts, key=lambda row: row["queue_wait_ns"] or 0)
     causes = waited.get(lead["id"], {})
-    nodes = tuple(name for row in parts for name in orjson.loads(row["nodes"] or "[]"))
+    nodes = tuple(name for row in parts for name in json.loads(row["nodes"] or "[]"))
     return model.Attempt(
         attempt=number,
         state=lead["state"],

@@ -174,10 +174,17 @@ def test_every_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         "job_chips": "8",
         "per_step": "on",
         "by": "module, op,module",
+        "tz": "UTC",
+        "capacity": "512",
+        "size_classes": "8,64,512",
+        "mapping": "chips=gpus",
+        "segment": "label:team",
+        "redact": "1",
     }
     for name, variable in KEYS.values():
         monkeypatch.setenv(variable, values[name])
     read = {"keep_names": True, "cache_enabled": False, "cache_limit": 1024, "jobs": 2}
+    read |= {"mapping": ("chips=gpus",), "segment": ("label:team",), "redact": True}
     read |= {"per_step": True, "by": ("module", "op"), "job_chips": 8, "price": 2.5}
     assert settings() == Settings(**values | read | {"useful_tokens": 0.5, "flops_per_step": 3e12})
 

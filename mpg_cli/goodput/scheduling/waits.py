@@ -49,7 +49,8 @@ _KEPT = (
 def spans(attempts: pl.DataFrame) -> pl.DataFrame:
     """The wait of each attempt that has one: what it asks for, submit_ns, eligible_ns, until_ns, and before.
 
-    The last is the cause of the time until it was eligible. Eligible is not after the start; where it never was, it is the end of the wait.
+    The last is the cause of the time until it was eligible, which is not after the start, and is the end of the wait
+    of what never was.
     """
     waits = attempts.filter(col.queue_wait_ns > 0).with_columns(until_ns=pl.coalesce("start_ns", "end_ns"))
     stated = pl.coalesce("eligible_ns", pl.when(col.eligible_known).then("until_ns").otherwise("submit_ns"))
