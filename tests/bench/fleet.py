@@ -47,7 +47,9 @@ def _row(rng: random.Random, number: int, group: int, clocks: list[int]) -> str:
     end = start + 1 + int(rng.expovariate(1 / 1800))
     clocks[group] = end
     submit = start - int(rng.expovariate(1 / 300)) if rng.random() < 0.6 else start
-    state = rng.choices(("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED by 1001"), (80, 10, 5, 1, 4))[0]
+    state = rng.choices(
+        ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED by 1001"), (80, 10, 5, 1, 4)
+    )[0]
     user = f"user{rng.randrange(200):03d}"
     tres = f"billing={chips},cpu={chips},gres/gpu:h100={chips},gres/gpu={chips},node={count}"
     return (
@@ -66,7 +68,18 @@ def conf(path: Path) -> None:
 
 def measure(export: Path, config: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MB of one run."""
-    command = [sys.executable, "-m", "mpg_cli", "analyze", str(export), str(config), "--no-cache", "-q", "-f", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "mpg_cli",
+        "analyze",
+        str(export),
+        str(config),
+        "--no-cache",
+        "-q",
+        "-f",
+        "json",
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as out:

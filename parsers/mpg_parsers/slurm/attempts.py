@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from mpg_parsers.errors import shown
 from mpg_parsers.scheduler_tables import ATTEMPTS
 from mpg_parsers.slurm import durations, hostlist, labels, states, submit_line, times, tres
 from mpg_parsers.slurm.about import Found
@@ -39,6 +40,7 @@ class Attempts:
     counted   whether the file counts accelerators at all
     naive, as_of_ns   as in the table `sources`
     moved     records that a change of clocks would explain
+    bad, bad_time   rows with a time that is none, and the first such time
     """
 
     tz: str = ""
@@ -48,6 +50,7 @@ class Attempts:
     moved: int = 0
     rows: int = 0
     bad: Found = field(default_factory=Found)
+    bad_time: str = ""
 
     def batch(self, records: pl.DataFrame) -> pl.DataFrame:
         """Rows of `attempts`; steps are left out, and rows with a time that is none, which `bad` lists."""
@@ -66,16 +69,19 @@ class Attempts:
         ns = [instant.ns.alias(f"{name}_ns") for name, instant in read.items()]
         unsure = [read[name].unsure.alias(f"{name}_unsure") for name in ("start", "end")]
         frame = frame.hstack([_run(frame), _suspended(frame), _cpu(frame), _limit(frame), *ns, *unsure])
-        return self._settled(_stated(self._good(frame, list(read.values()))))
+        return self._settled(_stated(self._good(frame, read)))
 
-    def _good(self, frame: pl.DataFrame, read: list[times.Column]) -> pl.DataFrame:
+    def _good(self, frame: pl.DataFrame, read: dict[str, times.Column]) -> pl.DataFrame:
         """Without the rows in which a time is none, or never was in the zone."""
-        bad = pl.Series([False]).new_from_index(0, frame.height)
-        for instant in read:
-            bad = bad | instant.bad | (instant.unsure & instant.ns.is_null())
+        every = {
+            name: instant.bad | (instant.unsure & instant.ns.is_null()) for name, instant in read.items()
+        }
+        bad = pl.select(pl.any_horizontal(every.values()))[:, 0]
         if not bad.any():
             return frame
         lost = frame.filter(bad)
+        name = next(name for name, there in every.items() if there.any())
+        self.bad_time = self.bad_time or f"{name.capitalize()} is {shown(frame[name].filter(every[name])[0])}"
         self.bad.add(lost["line"][0], lost["job"][0] or "?", lost.height)
         return frame.filter(~bad)
 

@@ -49,17 +49,25 @@ def find_header(lines: list[str]) -> tuple[Header, int] | None:
 
 def is_cut(lines: list[str]) -> bool:
     """Whether they are the table that sacct prints without -P, with columns of fixed width."""
-    pairs = pairwise(lines[:BANNER])
-    return any(
-        DASHES.fullmatch(under) and len(set(line.split()) & KNOWN) >= max(2, 0.7 * len(line.split()))
-        for line, under in pairs
-    )
+    return bool(_cut_header(lines))
+
+
+def _cut_header(lines: list[str]) -> set[str]:
+    """The columns of such a table."""
+    for line, under in pairwise(lines[:BANNER]):
+        names = set(line.split())
+        if DASHES.fullmatch(under) and len(names & KNOWN) >= max(2, 0.7 * len(names)):
+            return names
+    return set()
 
 
 def refuse_cut(source: Source) -> None:
     """Raise InputError for a table whose columns are cut."""
-    message = "a table of sacct with columns of fixed width: it lacks times, and cuts names and states"
-    raise InputError("unsupported_format", source.path, message, hint=HINT)
+    lines = source.head().decode("utf-8", "replace").splitlines()
+    missing = [name for name in NEEDED if name not in _cut_header(lines)]
+    without = f" and without {', '.join(missing)}" if missing else ""
+    message = f"a table of sacct with columns of fixed width, which cut names and states,{without}"
+    raise InputError("unsupported_format", source.path, message.rstrip(","), hint=HINT)
 
 
 def parse(source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -112,7 +120,7 @@ def counts(source: Source) -> bool:
 
 def _refuse_times(source: Source, attempts: Attempts) -> None:
     line, job = attempts.bad.first[0]
-    message = f"the times of job {job} have no date, or one of a form that is not read"
+    message = f"{attempts.bad_time} of job {job}: a time without its date, or of a form that is not read"
     raise InputError("unsupported_format", source.path, message, where=f"line {line}", hint=HINT)
 
 

@@ -6,7 +6,10 @@ from mpg_cli.goodput.idle import IdleRules
 from mpg_cli.goodput.taxonomy import KILLERS, LAYERS, load_taxonomy
 
 TAXONOMY = load_taxonomy()
-SCHEDULING = "no_demand shortage fragmentation topology policy idle_unexplained partial topology_violated suspended down drained leaked"
+SCHEDULING = (
+    "no_demand shortage fragmentation topology policy idle_unexplained partial topology_violated suspended down "
+    "drained leaked"
+)
 RUNTIME = (
     "init compile restore input checkpoint evaluation lost_work restart hang slow_step communication_wait "
     "communication memory_copy allocator synchronisation launch_bound host_code dependency kernel_gap "
