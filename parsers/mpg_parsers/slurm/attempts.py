@@ -40,7 +40,7 @@ class Attempts:
     counted   whether the file counts accelerators at all
     naive, as_of_ns   as in the table `sources`
     moved     records that a change of clocks would explain
-    bad, bad_time   rows with a time that is none, and the first such time
+    bad, bad_time   rows with a time that is none, and column and text of the first such time
     """
 
     tz: str = ""
@@ -50,7 +50,7 @@ class Attempts:
     moved: int = 0
     rows: int = 0
     bad: Found = field(default_factory=Found)
-    bad_time: str = ""
+    bad_time: tuple[str, str] | None = None
 
     def batch(self, records: pl.DataFrame) -> pl.DataFrame:
         """Rows of `attempts`; steps are left out, and rows with a time that is none, which `bad` lists."""
@@ -81,7 +81,7 @@ class Attempts:
             return frame
         lost = frame.filter(bad)
         name = next(name for name, there in every.items() if there.any())
-        self.bad_time = self.bad_time or f"{name.capitalize()} is {shown(frame[name].filter(every[name])[0])}"
+        self.bad_time = self.bad_time or (name.capitalize(), shown(frame[name].filter(every[name])[0]))
         self.bad.add(lost["line"][0], lost["job"][0] or "?", lost.height)
         return frame.filter(~bad)
 

@@ -120,7 +120,8 @@ def counts(source: Source) -> bool:
 
 def _refuse_times(source: Source, attempts: Attempts) -> None:
     line, job = attempts.bad.first[0]
-    message = f"{attempts.bad_time} of job {job}: a time without its date, or of a form that is not read"
+    name, text = attempts.bad_time or ("", "")
+    message = f"{name} of job {job} is {text}: without its date, or of a form that is not read"
     raise InputError("unsupported_format", source.path, message, where=f"line {line}", hint=HINT)
 
 
