@@ -12,7 +12,7 @@ OPEN = ("PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STAGE_O
         "REQUEUE_FED", "SPECIAL_EXIT", "STOPPED", "SIGNALING")  # fmt: skip
 KEY = ("cluster", "raw_id", "submit_ns")
 # what changes together: from the record that knows best, never mixed from several
-TOGETHER = ("source", "state", "start_ns", "end_ns", "line", "ended_by", "cancelled_by")
+TOGETHER = ("source", "state", "start_ns", "end_ns", "line", "ended_by")
 
 
 def merged(attempts: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:

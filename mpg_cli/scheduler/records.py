@@ -25,6 +25,7 @@ class Records:
     """The rows of the canonical tables of schedulers, with `cluster` filled in where only one is named.
 
     sources: source, path, format, as_of_ns, naive_time, and scheduler (bool): whether it is a scheduler's file.
+    naive: the zone of all times is not known.
     """
 
     sources: pl.DataFrame
@@ -35,6 +36,7 @@ class Records:
     topology: pl.DataFrame
     scheduler_events: pl.DataFrame
     rollups: pl.DataFrame
+    naive: bool = False
     notices: list[Notice] = field(default_factory=list)
 
     def frames(self) -> dict[str, pl.DataFrame]:
@@ -45,6 +47,10 @@ class Records:
         """The records with other rows in the tables named."""
         changed: dict[str, Any] = dict(frames)
         return replace(self, **changed)
+
+    def with_sources(self, sources: pl.DataFrame, notices: list[Notice]) -> Self:
+        """The records with other sources and notices."""
+        return replace(self, sources=sources, notices=notices)
 
 
 def is_schedulers(form: str) -> bool:

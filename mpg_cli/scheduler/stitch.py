@@ -46,7 +46,7 @@ def stitched(records: pl.DataFrame, as_of: pl.DataFrame, given: int | None = Non
     rows = records.join(as_of, on="cluster", how="left", nulls_equal=True)
     rows = _clean(rows)
     rows = _numbered(rows)
-    return _timed(rows, given).drop("as_of_ns")
+    return _timed(rows, given).drop("as_of_ns", "_next")
 
 
 def _clean(rows: pl.DataFrame) -> pl.DataFrame:
@@ -74,7 +74,8 @@ def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
         (col(name) != col(name).shift(1)).fill_null(value=False) for name in ("user", "name")
     )
     was = col.state.shift(1)
-    again = was.is_in(AGAIN).fill_null(value=True) | at_its_end
+    # what an older file has as not over, and a later submission follows, was requeued in between
+    again = was.is_in((*AGAIN, *ALIVE)).fill_null(value=True) | at_its_end
     rows = rows.with_columns(
         _new=~col._follows | other | ~again,
         resized=col._follows & (was == "RESIZING").fill_null(value=False) & at_its_end,
@@ -84,6 +85,7 @@ def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
         attempt=col._row - pl.when(col._new).then("_row").forward_fill() + 1,
         _life=col._new.cast(pl.Int64).cum_sum(),
     )
+    rows = rows.with_columns(_next=pl.when(~col._new.shift(-1)).then(col.submit_ns.shift(-1)))
     first = pl.when(~col._follows).then("_life").forward_fill()
     return _with_jobs(rows.with_columns(_nth=col._life - first)).drop(
         "_follows", "_new", "_row", "_life", "_nth"
@@ -102,6 +104,7 @@ def _with_jobs(rows: pl.DataFrame) -> pl.DataFrame:
 def _timed(rows: pl.DataFrame, given_as_of: int | None) -> pl.DataFrame:
     """The rows with their lengths of time."""
     alive = col.state.is_in(ALIVE).fill_null(value=False)
+    rows = rows.with_columns(end_ns=pl.when(alive & col.end_ns.is_null()).then("_next").otherwise("end_ns"))
     open_ = alive & (col.end_ns.is_null() | (col.end_ns > col.as_of_ns).fill_null(value=False))
     begun = pl.when(col.resized).then(pl.max_horizontal("start_ns", "submit_ns")).otherwise("start_ns")
     rows = rows.with_columns(recorded_start_ns="start_ns", lost=pl.lit(value=False))
@@ -111,7 +114,7 @@ def _timed(rows: pl.DataFrame, given_as_of: int | None) -> pl.DataFrame:
     known = pl.coalesce(col.start_ns + col.run_ns + col.suspended_ns, "as_of_ns")
     rows = rows.with_columns(
         end_ns=pl.when(col.open & col.start_ns.is_null()).then("as_of_ns")
-        .when(col.open).then(pl.lit(given_as_of, pl.Int64).fill_null(known))
+        .when(col.open).then(pl.max_horizontal("start_ns", pl.lit(given_as_of, pl.Int64).fill_null(known)))
         .otherwise(pl.coalesce("end_ns", col.start_ns + col.run_ns + col.suspended_ns))
     )  # fmt: skip
     held = (col.end_ns - col.start_ns).clip(0)
@@ -150,34 +153,42 @@ def differing(attempts: pl.DataFrame) -> Notice | None:
     return Notice("inconsistent_times", message, told.height)
 
 
-def lost(attempts: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, list[Notice]]:
+def lost(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """Attempts that the accounting lost, as the controller's log has them, put in their place.
 
     A requeue after a node failure may leave one record with the first submission: the log has one more allocation.
-    Returns all attempts, renumbered, and a notice of what was added.
+    Returns all attempts, renumbered; what was added is marked as `lost`.
     """
-    begun = _missing_allocations(attempts, events)
-    if begun.is_empty():
-        return attempts, []
-    added = _as_attempts(begun, attempts)
-    whole = _resubmitted(attempts, added)
+    named = col.cluster.fill_null("")  # what has no name is not joined by it
+    known = attempts.with_columns(cluster=named)
+    begun = _missing_allocations(known, events.with_columns(cluster=named))
+    added = _as_attempts(begun, known) if begun.height else begun
+    if added.is_empty():
+        return attempts
+    whole = _resubmitted(known, added)
     rows = pl.concat([whole, added.select(whole.columns)], how="vertical_relaxed")
     order = col.start_ns.fill_null(2**62)
     rows = rows.with_columns(_order=order).sort("cluster", "raw_id", "job_id", "_order")
-    rows = rows.with_columns(attempt=pl.int_range(1, pl.len() + 1).over("cluster", "raw_id", "job_id"))
-    return rows.drop("_order"), [_lost_notice(added)]
+    rows = rows.with_columns(
+        attempt=pl.int_range(1, pl.len() + 1).over("cluster", "raw_id", "job_id"),
+        cluster=pl.when(col.cluster != "").then("cluster"),
+    )
+    return rows.drop("_order")
 
 
 def _missing_allocations(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """Allocations in the log of a job that is in the records, of which no record has the start.
 
-    Columns of the event, end_ns (the next event that ends it) and next_ns (the next allocation).
+    Columns of the event and end_ns, from the next event that ends it. Where the job starts again before that, when
+    it ended is not known, and it is left out; likewise what is told twice.
     """
     begun = events.filter(col.event.is_in(["allocate", "start"]), col.raw_id.is_not_null())
     if begun.is_empty() or attempts.is_empty():
         return begun.with_columns(end_ns=pl.lit(None, pl.Int64))
     starts = attempts.filter(col.start_ns.is_not_null()).select("cluster", "raw_id", at="start_ns").sort("at")
     begun = begun.with_columns(at="ts_ns").sort("at")
+    before = col.at.shift(1).over("cluster", "raw_id")
+    begun = begun.filter((col.at - before > NEAR).fill_null(value=True))
     near = begun.join_asof(
         starts.with_columns(found="at"),
         on="at",
@@ -200,7 +211,14 @@ def _missing_allocations(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.Dat
     closed = missing.sort("at").join_asof(
         ends, on="at", by=["cluster", "raw_id"], strategy="forward", check_sortedness=False
     )
-    return closed.filter(col.end_ns.is_not_null()).drop("at", "found")
+    again = pl.concat([starts, begun.select("cluster", "raw_id", "at")]).sort("at").with_columns(next_ns="at")
+    closed = closed.join_asof(
+        again, on="at", by=["cluster", "raw_id"], strategy="forward", allow_exact_matches=False,
+        check_sortedness=False,
+    )  # fmt: skip
+    # records have whole seconds, a log has fractions
+    known_end = (col.end_ns < col.next_ns + SECOND).fill_null(value=True)
+    return closed.filter(col.end_ns.is_not_null(), known_end).drop("at", "found", "next_ns")
 
 
 def _as_attempts(begun: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
@@ -249,13 +267,3 @@ def _resubmitted(attempts: pl.DataFrame, added: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(queue_wait_ns=pl.when(late).then(waited).otherwise("queue_wait_ns")).drop(
         "at", "requeued"
     )
-
-
-def _lost_notice(added: pl.DataFrame) -> Notice:
-    lost_ns = added.select((col.chips.fill_null(0) * col.ran_ns).sum()).item()
-    jobs = ", ".join(sorted(set(added["job"]))[:5])
-    message = (
-        f"the accounting lost {added.height} attempt{'s' if added.height != 1 else ''} (job {jobs}) that the "
-        f"controller's log has: {lost_ns // SECOND} chip-s are counted again"
-    )
-    return Notice("lost_attempts", message, added.height)

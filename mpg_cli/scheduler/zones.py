@@ -34,9 +34,7 @@ def on_one_clock(records: Records, *, tz: str, cut: bool) -> Records:
     records = _moved(records, moved)
     for source, offset in moved.items():
         records.notices.append(_notice(records, source, offset))
-    if not tz:
-        _check(records, set(offsets), cut=cut)
-    return records
+    return records if tz else replace(records, naive=_check(records, set(offsets), cut=cut))
 
 
 def _offsets(attempts: pl.DataFrame, sources: pl.DataFrame) -> dict[int, int]:
@@ -112,8 +110,8 @@ def _notice(records: Records, source: int, offset: int) -> Notice:
     return Notice("naive_time", message, 1, path)
 
 
-def _check(records: Records, aligned: set[int], *, cut: bool) -> None:
-    """Refuse wall times of an unknown zone that something else is held against; else say what they are."""
+def _check(records: Records, aligned: set[int], *, cut: bool) -> bool:
+    """Whether the times are of an unknown zone, which is said; refused where something else is held against them."""
     naive = records.sources.filter(col.naive_time.fill_null(value=False), col.scheduler)
     # a file that agrees with one of absolute times has its zone
     known = (
@@ -123,7 +121,7 @@ def _check(records: Records, aligned: set[int], *, cut: bool) -> None:
     )
     open_ = naive.filter(~col.source.is_in(list(known)))
     if open_.is_empty():
-        return
+        return False
     others = records.sources.filter(~col.source.is_in(open_["source"].to_list()), col.as_of_ns.is_not_null())
     path = open_["path"][0]
     if cut:
@@ -137,6 +135,7 @@ def _check(records: Records, aligned: set[int], *, cut: bool) -> None:
     for name in open_["path"]:
         message = "its times name no zone: lengths of time are right, the time of day is the file's own"
         records.notices.append(Notice("naive_time", message, 1, name))
+    return True
 
 
 def _groups(records: Records, sources: list[int]) -> int:

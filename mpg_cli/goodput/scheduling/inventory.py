@@ -67,22 +67,19 @@ def build(
     """
     registered = _registered(capacity)
     listed = _listed(nodes)
+    by_type = _by_type(registered)
     notices: list[Notice] = []
     if given is not None:
         found, basis = _pseudo(given), "--capacity"
-        registered, placed = registered.clear(), False
+        by_type, placed = by_type.clear(), False
     elif _usable(listed, registered, attempts, notices):
         found, basis, placed = listed, _basis(nodes, registered), True
     elif registered.height:
-        found, basis, placed = (
-            _from_registration(registered),
-            "the chips registered with the accounting",
-            False,
-        )
+        found, basis, placed = _most(by_type), "the chips registered with the accounting", False
     else:
         return _unknown(notices)
     found = _with_pools(found)
-    there = _there(found, registered, window)
+    there = _there(found, registered if placed else by_type, window)
     unavailable = _unavailable(found, capacity, window, placed=placed)
     leaked = _leaked(found, nodes, attempts, window) if placed else unavailable.clear()
     return Inventory(found, there, pl.concat([unavailable, leaked]), placed, basis, notices)
@@ -112,11 +109,11 @@ _NODES: dict[str, PolarsType] = {
 
 
 def _registered(capacity: pl.DataFrame) -> pl.DataFrame:
-    """What the accounting says the clusters had, each stretch once."""
+    """What the accounting says the clusters had, each stretch once; the next one ends what an older file has open."""
     whole = capacity.filter(col.node.is_null(), col.chips.fill_null(0) > 0, col.start_ns.is_not_null())
-    return whole.unique(["cluster", "start_ns"], keep="first", maintain_order=True).sort(
-        "cluster", "start_ns"
-    )
+    known = whole.sort("cluster", "start_ns", "end_ns", nulls_last=True)
+    once = known.unique(["cluster", "start_ns"], keep="first", maintain_order=True)
+    return once.with_columns(end_ns=pl.min_horizontal("end_ns", col.start_ns.shift(-1).over("cluster")))
 
 
 def _listed(nodes: pl.DataFrame) -> pl.DataFrame:
@@ -160,11 +157,24 @@ def _basis(nodes: pl.DataFrame, registered: pl.DataFrame) -> str:
     )
 
 
-def _from_registration(registered: pl.DataFrame) -> pl.DataFrame:
-    """One node for each cluster and type of chips, where the types make up the whole, else one for each cluster."""
-    largest = registered.sort("chips", descending=True).unique("cluster", keep="first", maintain_order=True)
-    rows = largest.select("cluster", "chips_by_type", "chips").iter_rows()
-    return pl.concat([_pseudo(_types(text, chips), cluster) for cluster, text, chips in rows])
+def _by_type(registered: pl.DataFrame) -> pl.DataFrame:
+    """What was registered by type of chips, where the types always make up the whole: cluster, chip_type, chips, …"""
+    rows = []
+    for _, stretches in registered.group_by("cluster", maintain_order=True):
+        told = [(row, _types(row["chips_by_type"], row["chips"])) for row in stretches.iter_rows(named=True)]
+        typed = not any(UNTYPED in kinds for _, kinds in told)
+        for row, kinds in told:
+            parts = kinds if typed else {UNTYPED: row["chips"]}
+            rows += [row | {"chip_type": kind or None, "chips": chips} for kind, chips in parts.items()]
+    found = pl.DataFrame(rows, schema={**registered.schema, "chip_type": pl.String})
+    return found.select("cluster", "chip_type", "chips", "start_ns", "end_ns").filter(col.chips > 0)
+
+
+def _most(by_type: pl.DataFrame) -> pl.DataFrame:
+    """One node for each cluster and type of chips, with as many as there ever were."""
+    most = by_type.group_by("cluster", "chip_type").agg(col.chips.max()).sort("cluster", "chip_type")
+    none = pl.lit(None, pl.List(pl.String))
+    return most.with_columns(name=pl.lit(WHOLE), partitions=none).select(*_NODES)
 
 
 def _types(text: str | None, chips: int) -> dict[str, int]:
@@ -194,21 +204,26 @@ def _with_pools(nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _there(nodes: pl.DataFrame, registered: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """When each node was there: while its cluster was registered, else all the time."""
-    whole = nodes.select("cluster", subject="node", chips="chips")
-    if registered.is_empty():
-        return whole.select(
-            "subject",
-            "chips",
-            start_ns=pl.lit(window.start_ns, pl.Int64),
-            end_ns=pl.lit(window.end_ns, pl.Int64),
-        ).select(*_CAPACITY)
-    spans = registered.select(
-        "cluster",
-        start_ns=pl.max_horizontal("start_ns", pl.lit(window.start_ns)),
-        end_ns=pl.min_horizontal(col.end_ns.fill_null(window.end_ns), pl.lit(window.end_ns)),
+    """When each node was there: while its cluster was registered, else all the time.
+
+    registered: by type of chips where a node stands for all of one type, which then has as many as were registered.
+    """
+    whole = nodes.select("cluster", "chip_type", subject="node", chips="chips")
+    begin, end = pl.lit(window.start_ns, pl.Int64), pl.lit(window.end_ns, pl.Int64)
+    spans = registered.with_columns(
+        start_ns=pl.max_horizontal("start_ns", begin),
+        end_ns=pl.min_horizontal(col.end_ns.fill_null(window.end_ns), end),
     ).filter(col.start_ns < col.end_ns)
-    return whole.join(spans, on="cluster", nulls_equal=True).select(*_CAPACITY)
+    by = ["cluster", "chip_type"] if "chip_type" in registered.columns else ["cluster"]
+    always = whole.join(registered, on=by, how="anti", nulls_equal=True)
+    met = whole.join(spans, on=by, nulls_equal=True, suffix="_then")
+    then = "chips_then" if "chip_type" in by else "chips"
+    return pl.concat(
+        [
+            always.with_columns(start_ns=begin, end_ns=end).select(*_CAPACITY),
+            met.with_columns(chips=then).select(*_CAPACITY),
+        ]
+    )
 
 
 def _unavailable(
@@ -217,6 +232,8 @@ def _unavailable(
     """When nodes were down or drained, as the accounting or a table of capacity has it."""
     causes = col.state.replace_strict(CAUSES, default=None, return_dtype=pl.String)
     down = capacity.filter(col.node.is_not_null()).with_columns(cause=causes).filter(col.cause.is_not_null())
+    # of several exports an older one may not know the end yet
+    down = down.sort("end_ns", nulls_last=True, maintain_order=True)
     down = down.unique(["cluster", "node", "start_ns", "cause"], keep="first", maintain_order=True)
     if placed:
         named = nodes.select("cluster", "node", node_chips="chips", key="name")

@@ -156,6 +156,7 @@ def pieces(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> 
         "id", "class", start_ns="eligible_ns", end_ns="until_ns"
     )
     cut = intervals.clip(after, segments, ["class"], keep=["status"])
+    late = waits.select("id", start_ns="eligible_ns", end_ns="until_ns")
     mine = first.join(waits.select("id"), on="id", how="semi")
     own = intervals.union(mine, ["id"])
     fits = cut.filter(col.status == "fits")
@@ -163,6 +164,7 @@ def pieces(waits: pl.DataFrame, segments: pl.DataFrame, first: pl.DataFrame) -> 
     parts = [
         before,
         _stretch(cut.filter(col.status != "fits"), col.status),
+        _stretch(intervals.subtract(late, cut, ["id"]), pl.lit("unknown")),
         _stretch(intervals.intersect(free, own, ["id"]), pl.lit("latency")),
         _stretch(intervals.subtract(free, own, ["id"]), pl.lit("priority")),
     ]
