@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from polars import col
+
 from mpg_cli import __version__
-from mpg_cli.fleet import parts
+from mpg_cli.fleet import parts, statistics
 from mpg_cli.fleet.compute import Computed, compute
 from mpg_cli.fleet.next_time import command
 from mpg_cli.goodput import ledger, quality
@@ -37,7 +39,10 @@ def analyze(dataset: Dataset, options: FleetOptions, *, view: str = "default") -
     """The report on a fleet. Raises as `compute` does."""
     found = compute(dataset, options)
     sources = found.gathered.records.sources
-    notices = [*dataset.notices, *source_notices(sources), *found.gathered.notices, *found.stock.notices]
+    outside = (
+        [] if options.redact else dataset.notices
+    )  # of files that were not read, whose names are private
+    notices = [*outside, *source_notices(sources), *found.gathered.notices, *found.stock.notices]
     rolled = _rolled(found, view)
     told = tuple(model.Warning(n.kind, n.message, n.count, n.source) for n in notices)
     chip_ns = account.by_attempt(account.clipped(found.holding, found.window))
@@ -117,6 +122,7 @@ def _scheduling(
     halves = parts.halves_of(found)
     segments = parts.segments_of(found, halves, options)
     jobs = found.attempts["job_id"].n_unique()
+    inside_window = found.in_window()
     inside, waited = _in_window(found)
     return model.Scheduling(
         clusters=tuple(sorted(found.attempts["cluster"].drop_nulls().unique())),
@@ -127,22 +133,24 @@ def _scheduling(
         naive=naive,
         chips=int(found.stock.nodes["chips"].sum()) if found.stock.known else None,
         capacity_basis=found.stock.basis,
-        jobs=jobs,
-        attempts=found.attempts.height,
+        jobs=inside_window["job_id"].n_unique(),
+        attempts=inside_window.height,
         jobs_listed=min(jobs, rows.MOST_JOBS),
         claimed_ns=account.chip_time(account.clipped(found.holding, found.window)),
         outside_ns=0 if closed is None else closed.outside_ns,
         excess_ns=0 if closed is None else closed.excess_ns,
         integrity=parts.integrity_of(found, notices),
-        waits=rows.wait_causes(waited, inside),
+        waits=rows.wait_causes(waited, inside.filter(col.need > 0)),
         wait_spread=parts.spread_of(found, options),
-        endings=rows.endings(found.attempts, chip_ns),
-        preemptions=parts.preemptions_of(found),
-        reliability=parts.reliability_of(found, options),
-        fragmentation=parts.fragmentation_of(found),
+        endings=rows.endings(inside_window, chip_ns),
+        preemptions=statistics.preemptions_of(found),
+        reliability=statistics.reliability_of(found, options),
+        fragmentation=statistics.fragmentation_of(found),
         segments=parts.segment_rows(segments),
         reconciled=parts.reconciled_of(found),
         remarks=parts.remarks_of(found, segments, halves, options),
+        detections=statistics.detections_of(found),
+        recovery=statistics.RECOVERY,
         next_command=command(found.gathered.records.sources, found.window, naive=naive),
     )
 

@@ -48,6 +48,12 @@ class Computed:
         """Whether the zone of the times is not known."""
         return self.gathered.naive
 
+    def in_window(self) -> pl.DataFrame:
+        """The attempts that waited or ran in the window."""
+        since = pl.coalesce("submit_ns", "start_ns").fill_null(self.window.start_ns)
+        until = col.end_ns.fill_null(self.window.end_ns)
+        return self.attempts.filter(since < self.window.end_ns, until > self.window.start_ns)
+
     def account_of(self, window: Window) -> account.Account:
         """The account of another window. Raises ValueError where the capacity is not known."""
         if not self.stock.known:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
-from mpg_cli.scheduler import kubernetes, merge, records, stitch
+from mpg_cli.scheduler import kubernetes, merge, records, redaction, stitch
 from mpg_parsers.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Gathered:
 def gather(dataset: Dataset, options: FleetOptions) -> Gathered:
     """The attempts of the jobs in `dataset`. Raises InputError: no_jobs, naive_time."""
     found = records.load(dataset, tz=options.tz, cut=options.cut)
+    if options.redact:
+        found = redaction.redacted(found)
     jobs, notices = _of_jobs(found, options.as_of_ns)
     pods, told = _of_pods(found, options.as_of_ns)
     attempts = pl.concat([jobs, _shifted(pods, jobs)], how="diagonal_relaxed")
@@ -45,10 +47,9 @@ def gather(dataset: Dataset, options: FleetOptions) -> Gathered:
         path = found.sources.filter(col.scheduler)["path"][0]
         raise InputError("no_jobs", path, "no jobs are in it: SG is not defined", hint=HINT)
     attempts = attempts.with_row_index("id").cast({"id": pl.Int64})
-    as_of = options.as_of_ns or _latest(found)
-    naive = not options.tz and any(notice.kind == "naive_time" for notice in found.notices)
+    as_of = options.as_of_ns or _latest(found, attempts)
     found = found.with_frames({"attempts": found.attempts.clear()})  # they are large, and in `attempts` now
-    return Gathered(found, attempts, _ready(attempts), as_of, naive, [*found.notices, *notices, *told])
+    return Gathered(found, attempts, _ready(attempts), as_of, found.naive, [*found.notices, *notices, *told])
 
 
 def _of_pods(found: Records, as_of: int | None) -> tuple[pl.DataFrame, list[Notice]]:
@@ -81,24 +82,30 @@ def _of_jobs(found: Records, as_of: int | None) -> tuple[pl.DataFrame, list[Noti
     once = merge.merged(rows, found.sources)
     latest = stitch.as_of_clusters(rows, found.sources, as_of)
     attempts = stitch.stitched(once, latest, as_of)
-    whole, notices = stitch.lost(attempts, found.scheduler_events)
+    whole = stitch.lost(attempts, found.scheduler_events)
     differs = stitch.differing(whole)
     known = rows["eligible_ns"].null_count() < rows.height
-    return whole.with_columns(eligible_known=pl.lit(known)), [*notices, *([differs] if differs else [])]
+    return whole.with_columns(eligible_known=pl.lit(known)), [differs] if differs else []
 
 
-def _latest(found: Records) -> int:
-    """The latest instant that any file proves."""
-    latest = found.sources.filter(col.scheduler)["as_of_ns"].max()
-    return int(latest) if isinstance(latest, int) else 0
+def _latest(found: Records, attempts: pl.DataFrame) -> int:
+    """The latest instant that any file proves, or at which any attempt ended."""
+    known = (found.sources.filter(col.scheduler)["as_of_ns"].max(), attempts["end_ns"].max())
+    return max((int(ns) for ns in known if isinstance(ns, int)), default=0)
 
 
 def _ready(attempts: pl.DataFrame) -> pl.DataFrame:
-    """When all components of heterogeneous jobs, and all pods of a group, were there."""
+    """When all components of heterogeneous jobs, and all pods of a group, were there.
+
+    A part of what was never complete has an empty stretch, so that it is known to be part of one.
+    """
     by = ["job_id", "attempt"]
-    parts = attempts.filter((col.kind == "job") & (pl.len().over(by) > 1) & col.start_ns.is_not_null())
-    whole = col.start_ns.max().over(by), col.end_ns.min().over(by)
-    of_jobs = parts.select("id", start_ns=whole[0], end_ns=whole[1])
+    parts = attempts.filter((col.kind == "job") & (pl.len().over(by) > 1))
+    complete = col.start_ns.is_not_null().all().over(by)
+    whole = (
+        pl.when(complete).then(edge.over(by)).otherwise(0) for edge in (col.start_ns.max(), col.end_ns.min())
+    )
+    of_jobs = parts.select("id", **dict(zip(("start_ns", "end_ns"), whole, strict=True)))
     if "group" not in attempts.columns:
         return of_jobs
     grouped = attempts.filter(col.group.is_not_null(), col.kind == "pod")
@@ -106,6 +113,5 @@ def _ready(attempts: pl.DataFrame) -> pl.DataFrame:
     of_pods = grouped.select("id", "cluster", "group").join(
         stretches, on=["cluster", "group"], how="left", nulls_equal=True
     )
-    # a pod whose group was never complete has an empty stretch, so that it is known to be part of one
     of_pods = of_pods.select("id", col.start_ns.fill_null(0), col.end_ns.fill_null(0))
     return pl.concat([of_jobs, of_pods])

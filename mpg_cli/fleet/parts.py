@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
-from mpg_cli.goodput import intervals
 from mpg_cli.goodput.scheduling import (
     account,
-    failures,
-    fragmentation,
     integrity,
-    preemptions,
     reconcile,
     segments,
     simpson,
@@ -35,12 +31,6 @@ if TYPE_CHECKING:
 # what reading and stitching noticed that bears on the figures of a fleet
 NOTICED = ("naive_time", "repaired_input", "bad_row", "inconsistent_times", "capacity_differs", "nodes_unknown",
            "clock_skew", "missing_event", "truncated_input", "no_chips")  # fmt: skip
-MOST_PREEMPTORS, MOST_VICTIMS = 50, 20
-SERIES = 120  # points of the fragmentation index over time
-# what a failure is taken to cost where nobody says: hourly checkpoints, and ten minutes from start to training, the
-# middle of the 5 to 20 that the RSC paper (arXiv 2410.21680) reports
-USUAL = failures.Recovery(checkpoint_s=3600.0, restart_s=600.0)
-FAILED = ("NODE_FAIL", "BOOT_FAIL")
 # how far SG must move from one half of the window to the other for the parts to be looked at
 MOVED = Fraction(1, 100)
 
@@ -67,114 +57,6 @@ def integrity_of(found: Computed, notices: Sequence[Notice]) -> tuple[model.Inte
     told += [model.Integrity(kind, message, count) for (kind, message), count in noticed.items()]
     last = ("window_clipping",)
     return tuple(sorted(told, key=lambda one: (one.kind in last, -(one.chip_ns or 0))))
-
-
-def preemptions_of(found: Computed) -> tuple[model.Preemption, ...]:
-    """Who preempted whom, those who did most first."""
-    preempted = (col.state == preemptions.PREEMPTED) | col.preempted_by.is_not_null()
-    if not found.attempts.select(preempted.any()).item():
-        return ()
-    rows = _for_statistics(found)
-    named = rows.filter(col.raw_id.is_in(rows["preempted_by"].drop_nulls().unique().implode()))
-    jobs = dict(named.select("raw_id", "job").unique("raw_id").iter_rows())
-    by = col.preempted_by.replace_strict(list(jobs), list(jobs.values()), default=col.preempted_by)
-    told = preemptions.preemptions(rows.with_columns(preempted_by=by))
-    victims = rows.filter(col.preempted_by.is_not_null()).group_by(by=by).agg(col.job.unique().sort())
-    of = {who: tuple(ended[:MOST_VICTIMS]) for who, ended in victims.iter_rows()}
-    known = tuple(
-        model.Preemption(
-            one.job, of.get(one.job, ()), one.preemptions, int(one.chip_ns), bool(one.second_order)
-        )
-        for one in told.by_preemptor[:MOST_PREEMPTORS]
-    )
-    return (*known, *_by_unknown(rows))
-
-
-def _by_unknown(rows: pl.DataFrame) -> Iterator[model.Preemption]:
-    """What was preempted, by whom no log tells."""
-    alone = rows.filter(col.state == preemptions.PREEMPTED, col.preempted_by.is_null())
-    if alone.height:
-        size = (col.ran_ns.cast(pl.Int128) * col.chips.fill_null(0)).sum()
-        victims = tuple(alone["job"].unique().sort()[:MOST_VICTIMS])
-        yield model.Preemption("", victims, alone.height, int(alone.select(size).item()), second_order=False)
-
-
-def _for_statistics(found: Computed) -> pl.DataFrame:
-    """The attempts as the statistics want them: one job for each number."""
-    return found.attempts.with_columns(
-        run_ns="ran_ns",
-        failed=col.state.is_in(FAILED).fill_null(value=False),
-        unfinished=~col.state.is_in(["COMPLETED"]).fill_null(value=False),
-    )
-
-
-def reliability_of(found: Computed, options: FleetOptions) -> tuple[model.Reliability, ...]:
-    """Failures by size class, with what they let expect."""
-    rows = _for_statistics(found).with_columns(job=col.job_id.cast(pl.String))
-    measured = {one.size: one.value for one in failures.measured_ettr(rows, options.sizes)}
-    return tuple(_reliability(one, measured) for one in failures.mttf(rows, options.sizes))
-
-
-def _reliability(one: failures.Failures, measured: dict[str, float | None]) -> model.Reliability:
-    per = one.per_job
-    hours = None if per is None else per.hours
-    expected = None if hours is None else failures.expected_ettr(hours * 3600, USUAL)
-    reason = (
-        "" if hours is not None else "no hardware failure was recorded: only a lower bound of MTTF is known"
-    )
-    return model.Reliability(
-        one.size,
-        one.attempts,
-        one.failures,
-        one.run_ns / (3600 * SECOND),
-        hours,
-        None if per is None else per.low,
-        None if per is None else per.high,
-        measured.get(one.size),
-        expected,
-        reason,
-    )
-
-
-def fragmentation_of(found: Computed) -> tuple[model.Fragmentation, ...]:
-    """How much of what was free the usual jobs could not use, by type of chips."""
-    if not found.stock.placed:
-        return ()
-    nodes = found.stock.nodes
-    inside = account.clipped(found.stretches, found.window).rename({"subject": "node"})
-    asked = found.attempts.with_columns(chips="need", job=col.job_id)
-    told = []
-    for (kind,), members in nodes.group_by("chip_type", maintain_order=True):
-        mine = asked.filter(col.chip_type.eq_missing(pl.lit(kind)) | col.chip_type.is_null())
-        jobs = fragmentation.classes(mine.select("chips", "node_count", "job"))
-        steps = fragmentation.over_time(inside.join(members.select("node"), on="node", how="semi"), jobs)
-        told.append(_fragmentation(str(kind or "all"), int(members["chips"].sum()), steps, found.window))
-    return tuple(told)
-
-
-def _fragmentation(pool: str, chips: int, steps: pl.DataFrame, window: Window) -> model.Fragmentation:
-    length = col.end_ns - col.start_ns
-    free = steps.select((col.free.cast(pl.Float64) * length).sum()).item() or 0.0
-    index = steps.filter(col.free > 0).with_columns(index=col.fragmented / col.free)
-    most = index["index"].max()
-    return model.Fragmentation(
-        pool,
-        chips,
-        free / (window.end_ns - window.start_ns),
-        fragmentation.mean_index(steps),
-        float(most) if isinstance(most, float) else None,
-        _series(steps, window),
-    )
-
-
-def _series(steps: pl.DataFrame, window: Window) -> tuple[tuple[int, float], ...]:
-    """The index in equal parts of the window: when each begins, and its mean; parts with nothing free are left out."""
-    size = max(-(-(window.end_ns - window.start_ns) // SERIES), 1)
-    starts = list(range(window.start_ns, window.end_ns, size))
-    spans = pl.DataFrame({"start_ns": starts, "end_ns": [start + size for start in starts], "part": starts})
-    cut = intervals.clip(steps, spans, [], keep=["part"])
-    means = {start: fragmentation.mean_index(rows) for (start,), rows in cut.group_by("part")}
-    return tuple((start, mean) for start in starts if (mean := means.get(start)) is not None)
 
 
 def halves_of(found: Computed) -> list[pl.DataFrame]:
@@ -281,9 +163,11 @@ def reconciled_of(found: Computed) -> tuple[model.Reconciled, ...]:
 
 def spread_of(found: Computed, options: FleetOptions) -> tuple[model.WaitSpread, ...]:
     """How long attempts that started had waited, by size class."""
-    started = found.attempts.filter(
-        col.start_ns.is_not_null(), col.queue_wait_ns.is_not_null(), ~col.resized, col.need > 0
-    ).with_columns(size=options.sizes.expression("need"))
+    started = (
+        found.in_window()
+        .filter(col.start_ns.is_not_null(), col.queue_wait_ns.is_not_null(), ~col.resized, col.need > 0)
+        .with_columns(size=options.sizes.expression("need"))
+    )
     wait = col.queue_wait_ns / SECOND
     sums = started.group_by("size").agg(
         attempts=pl.len(),

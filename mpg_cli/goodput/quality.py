@@ -33,7 +33,7 @@ WARNING_GRADES = {
     "graph_level_trace": ("B", "graphs were recorded as wholes: what ran in them is unknown"),
     "dropped_events": ("B", "records with impossible times were dropped"),
     "duration_overflow": ("B", "impossible kernel ends were clipped"),
-    "repaired_input": ("B", "damaged JSON was repaired"),
+    "repaired_input": ("B", "damaged input was repaired"),
     "unmatched_events": ("B", "events without a partner were left out"),
     "no_steps": ("B", "no steps: the window is whatever the device recorded"),
 }

@@ -231,7 +231,7 @@ def wait_causes(
     waited: pl.DataFrame, asked: pl.DataFrame, labels: Mapping[str, str] = WAIT_LABELS
 ) -> tuple[model.WaitCause, ...]:
     """All waits by cause. waited: id, cause, wait_ns; asked: id, need (chips)."""
-    met = waited.join(asked.select("id", "need"), on="id")
+    met = waited.join(asked.select("id", "need"), on="id").filter(col.need > 0)
     sums = met.group_by("cause").agg(
         attempts=col.id.n_unique(),
         wait_ns=col.wait_ns.sum(),

@@ -89,7 +89,17 @@ def parsers() -> tuple[Parser, ...]:
     from mpg_parsers.xla_profile import XLA_PROFILE
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    own = (NSYS_JAX, NSIGHT_SYSTEMS, NSIGHT_COMPUTE, ROCPROFV3, XLA_PROFILE, SLURM, KUBERNETES, JOB_TABLE, PYTORCH)
+    own = (
+        NSYS_JAX,
+        NSIGHT_SYSTEMS,
+        NSIGHT_COMPUTE,
+        ROCPROFV3,
+        XLA_PROFILE,
+        SLURM,
+        KUBERNETES,
+        JOB_TABLE,
+        PYTORCH,
+    )
     return (*(_load(entry) for entry in entries), *own)
 
 

@@ -20,7 +20,7 @@ NODE_STATES = ("up", "down", "draining", "drained", "maintenance", "reserved", "
 EVENTS = (
     "submit", "quota_reserved", "admit", "allocate", "start", "end", "requeue", "preempt", "evict", "pending", "hold",
     "release", "failed_scheduling", "pull", "resize", "suspend", "resume", "node_failure", "node_down", "node_up",
-    "node_drain", "leak",
+    "node_drain", "node_silent", "leak",
 )  # fmt: skip
 
 ATTEMPTS = Table(

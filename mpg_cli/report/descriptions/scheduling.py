@@ -112,10 +112,18 @@ SCHEDULING: dict[str, dict[str, str]] = {
         "pool": "The pool.",
         "chips": "The number of its chips.",
         "free_mean": f"How many are free, on average {_IN_WINDOW}.",
-        "index_mean": "The share of the free chips that the usual jobs cannot use (FGD), from 0 to 1; null if none are "
-        "free.",
+        "index_mean": "The share of the free chips that the usual jobs cannot use (FGD), of a mesh or torus that which "
+        "lies outside the largest free box, from 0 to 1; null if none are free.",
         "index_max": "The most it was at any time, or null likewise.",
         "series": "The share over time: Unix time in nanoseconds, and the share from then on.",
+        "kind": "nodes, or the mesh or torus whose boxes were looked at.",
+    },
+    "Detection": {
+        "job": "The job.",
+        "attempt": "The number of the attempt that hardware ended.",
+        "node": "The node that fell silent.",
+        "delay_s": "From the node's first silence in the controller's log to the end of the attempt, in seconds.",
+        "chip_ns": "That, times the chips the attempt kept, in nanoseconds.",
     },
     "Integrity": {
         "kind": "A stable identifier of what was found.",
@@ -168,6 +176,8 @@ SCHEDULING: dict[str, dict[str, str]] = {
         "segments": "The fleet by pool, and the jobs by user, account, size and so on.",
         "reconciled": "The figures of the scheduler's own roll-up beside ours; empty where none was given.",
         "remarks": "What the figures say together, in sentences.",
-        "next_command": "What to run next time so that more is known; empty if nothing is missing.",
+        "next_command": "The command that asks Slurm for all of it, to run next time; empty for other schedulers.",
+        "detections": "How long failed attempts kept their chips after their node fell silent, where a log tells.",
+        "recovery": "What the expected ETTR takes a failure to cost.",
     },
 }

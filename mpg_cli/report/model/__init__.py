@@ -47,6 +47,7 @@ from mpg_cli.report.model.program import (
 )
 from mpg_cli.report.model.scheduling import (
     Attempt,
+    Detection,
     Ending,
     Fragmentation,
     Integrity,
@@ -76,6 +77,7 @@ __all__ = [
     "Collective",
     "Communicator",
     "Dashboard",
+    "Detection",
     "Device",
     "DeviceWitness",
     "Ending",

@@ -152,6 +152,18 @@ class Fragmentation:
     index_mean: float | None
     index_max: float | None
     series: tuple[tuple[int, float], ...] = ()
+    kind: str = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """How long an attempt kept its chips after its node fell silent: `delay_s` until the scheduler ended it."""
+
+    job: str
+    attempt: int
+    node: str
+    delay_s: float
+    chip_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +236,5 @@ class Scheduling:
     reconciled: tuple[Reconciled, ...]
     remarks: tuple[str, ...]
     next_command: str
+    detections: tuple[Detection, ...] = ()
+    recovery: str = ""

@@ -125,15 +125,24 @@ def _more(count: int, most: int, noun: str, *, detail: bool) -> list[Block]:
 
 def warnings(report: Report, *, detail: bool) -> Section:
     """Every kind of warning once per message, with how often and where."""
-    if not report.warnings:
-        return EMPTY
+    told = _told(report)
     grouped: dict[tuple[str, str], list[Warning]] = {}
     for warning in report.warnings:
-        grouped.setdefault((warning.kind, warning.message), []).append(warning)
+        if (warning.kind, warning.message) not in told:
+            grouped.setdefault((warning.kind, warning.message), []).append(warning)
+    if not grouped:
+        return EMPTY
     items = [(kind.strip() or NONE, _warning(message, found)) for (kind, message), found in grouped.items()]
     most = len(items) if detail else _MOST_WARNINGS
     more = _more(len(items), most, "warning", detail=detail)
     return Section("Warnings", (Facts(tuple(items[:most])), *more))
+
+
+def _told(report: Report) -> set[tuple[str, str]]:
+    """What is said of a fleet's records already, and lost attempts, which are counted there."""
+    if report.scheduling is None:
+        return set()
+    return {(one.kind, one.message) for one in report.scheduling.integrity}
 
 
 def _warning(message: str, found: Sequence[Warning]) -> str:

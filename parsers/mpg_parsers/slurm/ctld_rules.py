@@ -60,6 +60,7 @@ RULES = (
     ),
     Rule("leak", "bad node_offset", rf"gres/\S+: job {JOB} dealloc of node {NODES} bad node_offset"),
     Rule("leak", "gres count underflow", rf"gres/\S+: job {JOB} .*?node {NODES} .*gres count underflow"),
+    Rule("node_silent", "is_node_resp", rf"is_node_resp: node:{NODES} RPC:\S+ : (?P<reason>Communication .*?)\s*$"),
     Rule("node_down", "setting DOWN", rf"[Nn]odes? {NODES} (?P<reason>.*?),? ?setting (?:it )?DOWN"),
     Rule("node_down", "unexpectedly rebooted", rf"[Nn]odes? {NODES} (?P<reason>unexpectedly rebooted)"),
     Rule("node_down", "state set to", rf"node {NODES} state set to DOWN"),

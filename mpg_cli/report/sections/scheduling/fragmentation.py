@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _MOST, _MOST_IN_DETAIL = 8, 100
 _TITLE = "Fragmentation of the free chips"
 _ABOUT = "Unusable: free chips that the fleet's usual jobs cannot use, as too few are free together on a node (FGD)."
+_ABOUT_BOXES = "Of a mesh or torus: free chips outside of its largest free box."
 
 
 def section(report: Report, *, detail: bool) -> Section:
@@ -32,7 +33,8 @@ def section(report: Report, *, detail: bool) -> Section:
         )
     most = _MOST_IN_DETAIL if detail else _MOST
     rows = sorted(found.fragmentation, key=lambda one: -one.free_mean * (one.index_mean or 0))
-    blocks: list[Block] = [_table(rows[:most]), *more(len(rows), most, "pool"), Line(_ABOUT, "dim")]
+    about = f"{_ABOUT} {_ABOUT_BOXES}" if any(one.kind != "nodes" for one in rows) else _ABOUT
+    blocks: list[Block] = [_table(rows[:most]), *more(len(rows), most, "pool"), Line(about, "dim")]
     return Section(_TITLE, tuple(blocks))
 
 

@@ -9,12 +9,12 @@ from mpg_cli.report.blocks import Block, Column, Line, Section, Table
 from mpg_cli.report.sections.common import EMPTY, more, table
 from mpg_cli.report.sections.scheduling.common import LONGEST_NAME, plain
 from mpg_cli.report.text import NONE, cut
-from mpg_cli.report.units import number, tenths
+from mpg_cli.report.units import duration, number, scale, tenths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpg_cli.report.model import Reliability, Report
+    from mpg_cli.report.model import Reliability, Report, Scheduling
 
 _MOST, _MOST_IN_DETAIL = 8, 50
 _ABOUT = (
@@ -30,8 +30,31 @@ def section(report: Report, *, detail: bool) -> Section:
         return EMPTY
     most = _MOST_IN_DETAIL if detail else _MOST
     rows = found.reliability
-    blocks: list[Block] = [_table(rows[:most]), *more(len(rows), most, "size"), Line(_ABOUT, "dim")]
-    return Section("Failures of hardware", (*blocks, *(Line(text, "dim") for text in _reasons(rows[:most]))))
+    blocks: list[Block] = [_table(rows[:most]), *more(len(rows), most, "size"), Line(_about(found), "dim")]
+    blocks += [Line(text, "dim") for text in _reasons(rows[:most])]
+    return Section("Failures of hardware", (*blocks, *_detections(found, most)))
+
+
+def _about(found: Scheduling) -> str:
+    expected = f" Expected: from MTTF, with {plain(found.recovery, 200)}." if found.recovery else ""
+    return _ABOUT + expected
+
+
+def _detections(found: Scheduling, most: int) -> list[Block]:
+    """How long failures went unnoticed, the dearest first."""
+    if not found.detections:
+        return []
+    rows = sorted(found.detections, key=lambda one: -one.chip_ns)
+    time = scale([sum(one.chip_ns for one in rows)])
+    fields = (
+        (Column("job", "left", code=True, least=6), lambda one: cut(one.job, LONGEST_NAME) or NONE),
+        (Column("attempt"), lambda one: number(one.attempt)),
+        (Column("node", "left", code=True, least=6), lambda one: cut(one.node, LONGEST_NAME) or NONE),
+        (Column("detected after"), lambda one: duration(round(one.delay_s * 1e9))),
+        (Column(f"chip-{time.unit}"), lambda one: time.cell(one.chip_ns)),
+    )
+    head = Line("Failures, from the node's first silence to the end of the attempt:")
+    return [head, table(fields, rows[:most]), *more(len(rows), most, "failure")]
 
 
 def _reasons(rows: Sequence[Reliability]) -> list[str]:
