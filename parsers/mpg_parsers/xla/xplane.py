@@ -209,7 +209,7 @@ def _events(
     damage = known.damage
     if not damage:
         try:
-            return decode(data, known.ends, names, wanted)
+            return decode(data, known.parts, names, wanted)
         except DecodeError as error:
             damage = str(error)
     where = f"plane {shown(plane)}, line {shown(line)}"
