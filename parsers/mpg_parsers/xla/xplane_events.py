@@ -46,15 +46,14 @@ EVENTS = Transposed("Events", {**_TIMES, "stats": (4, b"")})
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """[start, stop) of a line, which is an XLine of its own; `count` events are in it, in [first, last) if nothing is
-    between them.
+    """Some fields of a line, which are an XLine of their own.
+
+    count: events in them; events: these alone, if nothing is between them, else empty
     """
 
-    start: int
-    stop: int
+    content: memoryview
     count: int
-    first: int
-    last: int
+    events: memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +88,24 @@ def survey(line: memoryview) -> Survey:
             break
         count = len(found.events)
         found.ClearField("events")
-        parts.append(Part(start, stop, count, *_events_within(line, start, stop, found.ByteSize())))
+        content = line[start:stop]
+        parts.append(Part(content, count, _events_of(content, count, found.ByteSize())))
         head.MergeFrom(found)
         start = stop
     return Survey(head, tuple(parts), damage)
 
 
-def _events_within(line: memoryview, start: int, stop: int, others: int) -> tuple[int, int]:
-    """Where the events in line[start:stop] begin and end, if what else is there, of so many bytes, is around them."""
-    first = start
-    if others:
-        with contextlib.suppress(WireError):
-            first = next((span.start for span in spans(line, start, stop) if span.number == _EVENTS), start)
-    return first, stop - others + (first - start)
+def _events_of(content: memoryview, count: int, others: int) -> memoryview:
+    """The `count` events in a part; empty if what else is in it, `others` bytes, is not before and after them."""
+    if not others or not count:
+        return content if count else content[:0]
+    with contextlib.suppress(WireError, StopIteration, DecodeError):
+        first = next(span.start for span in spans(content, 0, len(content)) if span.number == _EVENTS)
+        events = content[first : len(content) - others + first]
+        found = xspace()["XLine"].FromString(events)
+        if len(found.events) == count and found.ByteSize() == len(events):
+            return events
+    return content[:0]
 
 
 def _part(line: memoryview, start: int) -> tuple[int, Any]:
@@ -135,39 +139,39 @@ def _candidates(line: memoryview, start: int) -> Iterator[int]:
 # ------------------------------------------------------------------------------------------------- columns
 
 
-def decode(
-    line: memoryview, parts: Sequence[Part], names: Mapping[int, str], wanted: Sequence[str]
-) -> pl.DataFrame:
-    """The events of the parts of a line; columns as space.Line.events has them. Raises DecodeError.
+def decode(parts: Sequence[Part], names: Mapping[int, str], wanted: Sequence[str]) -> pl.DataFrame:
+    """The events of the parts of some lines of a plane; columns as space.Line.events has them. Raises DecodeError.
 
     names: of stats, by number
     """
-    reader = _Reader(line, names, wanted)
-    frames = [frame for found in _read(reader, list(_batches(parts))) for frame in found]
+    frames = [frame for found in _read(_Reader(names, wanted), parts) for frame in found]
     known = pl.concat([pl.DataFrame(schema=_schema(())), *frames], how="diagonal", rechunk=True)
     schema = _schema(wanted)
     missing = [pl.lit(None, dtype=schema[name]).alias(name) for name in schema if name not in known.columns]
     return known.with_columns(missing).select(*schema)
 
 
-def _batches(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
-    """The parts, as many together as BATCH allows."""
-    batch: list[Part] = []
-    for part in parts:
-        if batch and part.stop - batch[0].start > BATCH:
-            yield batch
-            batch = []
-        batch.append(part)
-    if batch:
-        yield batch
-
-
-def _read(reader: _Reader, batches: Sequence[Sequence[Part]]) -> list[list[pl.DataFrame]]:
+def _read(reader: _Reader, parts: Sequence[Part]) -> list[list[pl.DataFrame]]:
     """The frames of each batch; of two batches at a time, for Polars lets other threads run meanwhile."""
+    batches = list(_batches(parts, BATCH))
     if len(batches) < 2:
         return [reader.frames(batch) for batch in batches]
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(reader.frames, batches))
+
+
+def _batches(parts: Sequence[Part], most: int) -> Iterator[Sequence[Part]]:
+    """The parts, as many together as `most` bytes allow."""
+    batch: list[Part] = []
+    size = 0
+    for part in parts:
+        if batch and size + len(part.content) > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += len(part.content)
+    if batch:
+        yield batch
 
 
 def _schema(wanted: Sequence[str]) -> dict[str, type[pl.DataType]]:
@@ -175,11 +179,15 @@ def _schema(wanted: Sequence[str]) -> dict[str, type[pl.DataType]]:
     return {**own, **{name: column_type(name) for name in wanted}}
 
 
-class _Reader:
-    """Reads the events of a line; what it finds out about its stats holds for the parts that follow."""
+def _is_plain(part: Part) -> bool:
+    """Whether a part may be events of integers: one that could not be cut holds long texts."""
+    return len(part.events) <= 2 * PART and bool(part.events or not part.count)
 
-    def __init__(self, line: memoryview, names: Mapping[int, str], wanted: Sequence[str]) -> None:
-        self._line = line
+
+class _Reader:
+    """Reads events of a plane; what it finds out about their stats holds for those that follow."""
+
+    def __init__(self, names: Mapping[int, str], wanted: Sequence[str]) -> None:
         self._names = names
         self._wanted = wanted
         self._marked = (*_MARKED, "stats") if not set(wanted).isdisjoint(names.values()) else _MARKED
@@ -188,15 +196,17 @@ class _Reader:
 
     def frames(self, parts: Sequence[Part]) -> list[pl.DataFrame]:
         """The events of some parts, without columns in which there is nothing. Raises DecodeError."""
-        if self._integers and sum(part.count for part in parts) >= FEW:
+        many = sum(part.count for part in parts) >= FEW
+        if many and self._integers and all(_is_plain(part) for part in parts):
             with contextlib.suppress(AmbiguousError):
-                content = b"".join(self._line[part.first : part.last] for part in parts)
+                content = b"".join(part.events for part in parts)
                 return [self._with_stats(*xplane_integers.events(content))]
             self._integers = False
-        return [self._frame(part) for part in parts if part.count]
+        return [self._frame(batch) for batch in _batches(parts, PART) if any(part.count for part in batch)]
 
-    def _frame(self, part: Part) -> pl.DataFrame:
-        events: list[bytes] = xspace()["XLine"].FromString(self._line[part.start : part.stop]).events[:]
+    def _frame(self, parts: Sequence[Part]) -> pl.DataFrame:
+        decode = xspace()["XLine"].FromString
+        events: list[bytes] = [event for part in parts for event in decode(part.content).events]
         if len(events) >= FEW:
             with contextlib.suppress(AmbiguousError, DecodeError):
                 return self._columns(EVENTS.decode(events, self._marked))
