@@ -18,7 +18,7 @@ BAD_INPUT, BUG, INTERRUPTED, CLOSED_PIPE = 3, 70, 130, 141
 
 
 # Polars' allocator keeps freed pages for ten seconds by default, longer than a run: a quarter of its peak memory.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2,dirty_decay_ms:100,muzzy_decay_ms:0")
+os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2,dirty_decay_ms:300,muzzy_decay_ms:0")
 
 
 def main(argv: list[str] | None = None) -> int:

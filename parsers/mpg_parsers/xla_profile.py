@@ -38,7 +38,7 @@ class XlaProfileParser:
         return "" if _kind(head) else "it begins like no XPlane file and no trace of XLA"
 
     def parse(self, source: Source, options: ParseOptions) -> Iterator[tuple[str, pl.DataFrame]]:
-        """Batches of all tables. Held in memory: the file, and the rows of one line at a time.
+        """Batches of all tables. Held in memory: the file, and the rows of one line, or of some short ones.
 
         Raises InputError: truncated_input, corrupt_input, unsupported_format, no_device_activity.
         """

@@ -1,4 +1,5 @@
-"""A large XPlane file, and what reading it costs: its decoder alone, `mpg analyze`, and xprof's overview page.
+"""A large XPlane file, and what reading it costs: decoding alone, `mpg analyze`, up to the ledger and in all, and
+xprof's overview page.
 
     python tests/bench/xplane.py [--events 2650000] [--keep FILE] [--runs 3] [--xprof PYTHON]
 
@@ -227,6 +228,8 @@ def write(path: Path, events: int) -> None:
 
 # ---------------------------------------------------------------------------------------------- measurements
 
+# modules are compiled once, as they are where mpg is installed
+ENV = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 IMPORTS = "import sys; sys.path.insert(0, {!r}); from mpg_parsers.xla import xplane"
 DECODE = """
 with open(sys.argv[1], "rb") as file:
@@ -234,6 +237,20 @@ with open(sys.argv[1], "rb") as file:
 stats = ("device_offset_ps", "device_duration_ps", "run_id", "step_num")
 frames = [line.events(stats) for plane in space.planes for line in plane.lines]
 print(sum(frame.height for frame in frames), "events")
+"""
+LEDGER = """
+import sys
+from mpg_cli.__main__ import main
+from mpg_cli.goodput import ledger
+
+roll = ledger.roll
+
+def stop(*account):
+    roll(*account)
+    raise SystemExit
+
+ledger.roll = stop
+sys.exit(main(sys.argv[1:]))
 """
 XPROF = """
 import sys
@@ -258,7 +275,7 @@ def run(command: Sequence[str | Path]) -> Run:
     """One run, in a process of its own."""
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=ROOT, env=ENV, stdout=output, stderr=subprocess.STDOUT)
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -272,21 +289,12 @@ def run(command: Sequence[str | Path]) -> Run:
 def commands(path: Path, xprof: str) -> dict[str, list[str | Path]]:
     """What is measured, in the order of a round. Its first two differ by what decoding costs."""
     imports = IMPORTS.format(str(ROOT / "parsers"))
-    mpg: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "mpg_cli",
-        "analyze",
-        "--no-cache",
-        "-q",
-        "-f",
-        "json",
-        path,
-    ]
+    analyze = ["analyze", "--no-cache", "-q", "-f", "json", path]
     found: dict[str, list[str | Path]] = {
         "imports of the decoder": [sys.executable, "-c", imports],
         "decoding of all lines": [sys.executable, "-c", imports + DECODE, path],
-        "mpg analyze": mpg,
+        "mpg, up to the ledger": [sys.executable, "-c", LEDGER, *analyze],
+        "mpg analyze": [sys.executable, "-m", "mpg_cli", *analyze],
     }
     if xprof:
         found["xprof overview_page"] = [xprof, "-c", XPROF, path]

@@ -56,6 +56,23 @@ WHOLE = space(
 )  # fmt: skip
 
 
+TEXT = {"events": [{"metadata_id": 3, "offset_ps": 4, "stats": [{"metadata_id": 1, "str_value": b"x"}]}]}
+COUNTED = {"events": [{"metadata_id": 3, "num_occurrences": 4}]}
+
+
+@pytest.mark.parametrize(
+    "more", [[], [line(0)], [line(**TEXT)], [line(**COUNTED)], [line(1, display_name=b"y", name=b"")]]
+)
+def test_short_lines_are_read_together(monkeypatch: pytest.MonkeyPatch, more: list[dict[str, Any]]) -> None:
+    lines = [line(count, id=count, timestamp_ns=-count) for count in range(70)] + more + [line(3)]
+    data = space(plane(stats={"hlo_op": {"uint64_value": 7}}, lines=lines))
+    assert oracle.check(data, read(data, "p"), ("hlo_op", "run_id")) > 2000
+    if not more:
+        monkeypatch.setattr(xplane, "one_by_one", None)
+        (host,) = read(data, "p").planes
+        assert host.together(host.lines, ())["line"].n_unique() == 70
+
+
 def refusal(data: bytes, path: str = "p.xplane.pb") -> tuple[str, str, str]:
     """(kind, message, hint) of the error that reading everything gives."""
     with pytest.raises(InputError) as caught:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpg_parsers.xla import xplane_events
+from mpg_parsers.xla import xplane_events, xplane_integers
+from mpg_parsers.xla.messages import xspace
 from mpg_parsers.xla.xplane_columns import AmbiguousError, Transposed
 from mpg_parsers.xla.xplane_events import by_rows, decode, survey
 from mpg_parsers.xla.xplane_stats import MARK
@@ -26,27 +29,31 @@ def always_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xplane_events, "FEW", 0)
 
 
-def line_of(*events: dict[str, Any] | bytes) -> bytes:
-    """A line of events, each given by its fields or encoded."""
+def line_of(*events: dict[str, Any] | bytes, padded: bool = False) -> bytes:
+    """A line of events, each given by its fields or encoded; padded: with lengths longer than they must be."""
     encoded = [e if isinstance(e, bytes) else oracle.XEvent(**e).SerializeToString() for e in events]
     head = oracle.XLine(id=1, name=b"line").SerializeToString()
     return (
         head
-        + b"".join(field(4, event) for event in encoded)
+        + b"".join((padded_field if padded else field)(event) for event in encoded)
         + oracle.XLine(display_name=b"x").SerializeToString()
     )
 
 
-def field(number: int, content: bytes) -> bytes:
+def field(content: bytes) -> bytes:
+    return bytes(xspace()["XLine"](events=[content]).SerializeToString())
+
+
+def padded_field(content: bytes) -> bytes:
     size = len(content)
-    return bytes([number << 3 | 2, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) + content
+    return bytes([0x22, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) + content
 
 
 def rows(content: bytes, wanted: Sequence[str] = WANTED) -> list[tuple[Any, ...]]:
     view = memoryview(content)
     known = survey(view)
     assert known.damage == ""
-    frame = decode(view, known.ends, NAMES, wanted)
+    frame = decode(known.parts, NAMES, wanted)
     assert frame.rows() == oracle.events(oracle.XLine.FromString(content), NAMES, wanted)
     return frame.rows()
 
@@ -139,7 +146,7 @@ def test_ordinary_events_are_not_decoded_one_by_one(
 
 def test_few_events_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xplane_events, "FEW", 3)
-    monkeypatch.setattr(xplane_events, "INTEGER_EVENTS", None)
+    monkeypatch.setattr(xplane_events, "xplane_integers", None)
     assert rows(line_of({"metadata_id": 1}, {"stats": [stat(1, uint64_value=4)]}), ("run_id",)) == [
         (1, 0, 0, None), (0, 0, 0, 4),
     ]  # fmt: skip
@@ -163,13 +170,18 @@ def test_parts(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(xplane_events, "PART", size)
     content = many(500)
     known = survey(memoryview(content))
-    assert (known.count, known.ends[-1], known.head.id, known.head.display_name) == (
+    assert (
+        known.count,
+        sum(len(part.content) for part in known.parts),
+        known.head.id,
+        known.head.display_name,
+    ) == (
         500,
         len(content),
         1,
         b"x",
     )
-    assert (len(known.ends) > 1) == (size < len(content))
+    assert (len(known.parts) > 1) == (size < len(content))
     assert len(rows(content)) == 500
 
 
@@ -239,16 +251,60 @@ def an_event(draw: Any) -> dict[str, Any]:
     return event
 
 
-@given(st.lists(an_event(), max_size=12), st.sampled_from([4, 40, 4000]), st.sets(st.sampled_from(WANTED)))
-def test_any_events(events: list[dict[str, Any]], size: int, wanted: set[str]) -> None:
+@given(
+    st.lists(an_event(), max_size=12),
+    st.sampled_from([4, 40, 4000]),
+    st.sets(st.sampled_from(WANTED)),
+    st.booleans(),
+)
+def test_any_events(events: list[dict[str, Any]], size: int, wanted: set[str], padded: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(xplane_events, "PART", size)
         patch.setattr(xplane_events, "FEW", 0)
-        content = line_of(*events)
+        content = line_of(*events, padded=padded)
         assert len(rows(content, sorted(wanted))) == sum("num_occurrences" not in event for event in events)
         encoded = [oracle.XEvent(**event).SerializeToString() for event in events]
         whole = oracle.XLine.FromString(content)
         assert by_rows(encoded, NAMES, WANTED).rows() == oracle.events(whole, NAMES, WANTED)
+
+
+# ------------------------------------------------------------------------------------------------- integers
+
+NUMBERS = st.integers(0, 300) | st.integers(0, 2**63 - 1)
+PLAIN_STAT = st.builds(
+    lambda number, kind, value: stat(number, **{kind: value}),
+    st.sampled_from([*NAMES, 77]), st.sampled_from(["uint64_value", "int64_value", "ref_value"]), NUMBERS,
+)  # fmt: skip
+PLAIN = st.fixed_dictionaries(
+    {"metadata_id": NUMBERS, "offset_ps": NUMBERS, "stats": st.lists(PLAIN_STAT, max_size=3)},
+    optional={"duration_ps": NUMBERS},
+)
+
+
+def in_bulk(content: bytes) -> list[tuple[Any, ...]]:
+    timed, stats = xplane_integers.events(content)
+    found = timed.with_columns(stats.columns(WANTED, NAMES, timed.height))
+    missing = [pl.lit(None).alias(name) for name in WANTED if name not in found.columns]
+    return found.with_columns(missing).select("metadata", "offset_ps", "dur_ps", *WANTED).rows()
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=12))
+def test_events_of_integers_are_decoded_in_bulk(events: list[dict[str, Any]]) -> None:
+    content = b"".join(field(oracle.XEvent(**event).SerializeToString()) for event in events)
+    assert in_bulk(content) == oracle.events(oracle.XLine.FromString(content), NAMES, WANTED)
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=4), st.data())
+def test_what_is_decoded_in_bulk_is_no_guess(events: list[dict[str, Any]], data: st.DataObject) -> None:
+    content = bytearray(b"".join(field(oracle.XEvent(**event).SerializeToString()) for event in events))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
+            st.integers(0, 255) | st.sampled_from([0x22, 8, 16, 24])
+        )
+    with contextlib.suppress(AmbiguousError):
+        assert in_bulk(bytes(content)) == oracle.events(
+            oracle.XLine.FromString(bytes(content)), NAMES, WANTED
+        )
 
 
 def damaged(content: bytes) -> Iterator[bytes]:
@@ -257,16 +313,17 @@ def damaged(content: bytes) -> Iterator[bytes]:
         yield content[:at] + bytes([content[at] ^ 0x80]) + content[at + 1 :]
 
 
-def test_damaged_events_are_seen() -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_damaged_events_are_seen(padded: bool) -> None:
     """An event that cannot be decoded is an error, although its bytes run on into those of the next one."""
     good = oracle.XEvent(metadata_id=1, offset_ps=300, stats=[stat(1, uint64_value=300)]).SerializeToString()
     for bad in damaged(good):
-        content = line_of(good, bad, good)
+        content = line_of(good, bad, good, padded=padded)
         try:
             want = oracle.events(oracle.XLine.FromString(content), NAMES, WANTED)
         except oracle.DecodeError:
             view = memoryview(content)
             with pytest.raises(oracle.DecodeError):
-                decode(view, survey(view).ends, NAMES, WANTED)
+                decode(survey(view).parts, NAMES, WANTED)
         else:
             assert len(rows(content)) == len(want)

@@ -8,7 +8,7 @@ import polars as pl
 from google.protobuf.message import DecodeError
 
 from mpg_parsers.xla.messages import XSPACE, Field, classes
-from mpg_parsers.xla.space import INTEGERS
+from mpg_parsers.xla.space import INTEGERS, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,6 +87,8 @@ def check(data: bytes, space: Space, wanted: Sequence[str]) -> int:
             assert (found.name, found.display_name) == (text(kind.name), text(kind.display_name))
             assert found.stats == stats(kind.stats, names)
         count += check_lines(plane.lines, want.lines, names, wanted)
+        if plane.lines:
+            assert plane.together(plane.lines, wanted).equals(one_by_one(plane.lines, wanted))
     return count
 
 

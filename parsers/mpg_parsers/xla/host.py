@@ -13,10 +13,10 @@ import polars as pl
 from polars import col
 
 from mpg_parsers.xla import busy
-from mpg_parsers.xla.timeline import placed
+from mpg_parsers.xla.timeline import placed_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mpg_parsers.xla.space import Line, Metadata, Plane
 
@@ -25,6 +25,7 @@ STATS = ("correlation_id", "_pt", "_p", "_ct", "_c", "step_num", "hlo_op")
 # (tsl/profiler/lib/connected_traceme.h, ContextType::kTpuLaunch)
 TPU_LAUNCH = 12
 LONG_NS = 1_000_000  # frames that last as long stay in any case: they say where the program was
+TOGETHER = 1 << 18  # events of lines that are read at once
 CHAIN = 4  # hand-overs from the thread that asks for a run to the one that enqueues it
 API = re.compile(r"^(cu[A-Z]|cuda[A-Z]|hip[A-Z]|hsa_|nccl[A-Z])")
 # the host waits for a device here (JAX, PjRt)
@@ -58,7 +59,7 @@ def events(planes: Iterable[Plane], clean: Callable[[str], str], at_work: pl.Dat
 
     at_work: start_ns, end_ns of the time in which all devices were busy.
     """
-    parts = [_of_line(plane, line, clean, at_work) for plane in planes for line in plane.lines if line.count]
+    parts = [_of_lines(plane, lines, clean, at_work) for plane in planes for lines in _together(plane)]
     if not parts:
         return pl.DataFrame(schema=SCHEMA)
     found = pl.concat(parts)
@@ -72,20 +73,44 @@ SCHEMA = pl.Schema({
 })  # fmt: skip
 
 
-def _of_line(plane: Plane, line: Line, clean: Callable[[str], str], at_work: pl.DataFrame) -> pl.DataFrame:
-    """The events of one thread that last."""
-    timed = placed(line.events(STATS), line).filter(col.dur_ns > 0)
+def _together(plane: Plane) -> Iterator[list[Line]]:
+    """The lines of a plane with events; of short ones, of which there may be thousands, many at a time."""
+    some: list[Line] = []
+    for line in plane.lines:
+        if line.count:
+            some.append(line)
+        if sum(each.count for each in some) >= TOGETHER:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _of_lines(
+    plane: Plane, lines: Sequence[Line], clean: Callable[[str], str], at_work: pl.DataFrame
+) -> pl.DataFrame:
+    """The events of some threads that last."""
+    bases = pl.Series([line.timestamp_ns for line in lines], dtype=pl.Int64)
+    base_ns = pl.lit(bases).gather("line") if bases.n_unique() > 1 else pl.lit(bases[0])
+    timed = placed_from(plane.together(lines, STATS), base_ns).filter(col.dur_ns > 0)
     names = _names(plane.metadata, timed["metadata"].unique(), clean)
     frames = names.filter(col.kind == "python")["metadata"]
     short = col.metadata.is_in(frames.implode()) & (col.dur_ns < LONG_NS)
     if frames.len() and at_work.height:
         timed = timed.filter(~(short & busy.inside(timed, at_work)))
-    known = timed.join(names, on="metadata")
+    threads = pl.DataFrame(
+        [(number, line.id, line.name) for number, line in enumerate(lines)],
+        {"line": pl.Int64, "thread": pl.Int64, "called": pl.String},
+        orient="row",
+    )
+    known = timed.join(names, on="metadata", maintain_order="left").join(
+        threads, on="line", maintain_order="left"
+    )
     calls = col.correlation_id.is_not_null() | (col._pt == TPU_LAUNCH).fill_null(value=False)
     kind = pl.when(col.step_num.is_not_null()).then(pl.lit("annotation")).when(calls).then(pl.lit("runtime"))
     name = pl.when(col.step_num.is_not_null()).then(pl.format("{} {}", "name", "step_num")).otherwise("name")
     return known.select(
-        pl.lit(line.id, pl.Int64).alias("thread"), pl.lit(line.name).alias("line"), "start_ns", "dur_ns",
+        "thread", col.called.alias("line"), "start_ns", "dur_ns",
         kind=kind.otherwise("kind"), name=name, correlation="correlation_id",
         **{stat: stat for stat in ("step_num", "_pt", "_p", "_ct", "_c", "hlo_op")},
     ).cast(SCHEMA)  # fmt: skip

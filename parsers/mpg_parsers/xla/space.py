@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import polars as pl
 
 Value = int | float | str | bytes
 
@@ -55,14 +55,25 @@ class Line:
     events: Callable[[Sequence[str]], pl.DataFrame]
 
 
+def one_by_one(lines: Sequence[Line], stats: Sequence[str]) -> pl.DataFrame:
+    """The events of some lines, as Line.events has them, with `line`: which of `lines` each is on."""
+    return pl.concat(
+        line.events(stats).with_columns(line=pl.lit(number, pl.Int64)) for number, line in enumerate(lines)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """One plane; `stats` as in Metadata. Keys of `metadata` mean nothing outside of it."""
+    """One plane; `stats` as in Metadata. Keys of `metadata` mean nothing outside of it.
+
+    together: as one_by_one, for some of `lines`, but faster for short ones
+    """
 
     name: str
     stats: Mapping[str, Value]
     lines: tuple[Line, ...]
     metadata: Mapping[int, Metadata]
+    together: Callable[[Sequence[Line], Sequence[str]], pl.DataFrame] = one_by_one
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,21 @@ FIRST_NS, LAST_NS = -(1 << 61), (1 << 62) - 1  # times between which any two can
 
 
 def placed(events: pl.DataFrame, line: Line) -> pl.DataFrame:
-    """`events` with start_ns and dur_ns in place of offset_ps and dur_ps.
+    """`events` of a line with start_ns and dur_ns in place of offset_ps and dur_ps.
 
     Both ends are cut to whole nanoseconds, so that what touches still does. Events at times that cannot be (outside of
     FIRST_NS to LAST_NS) are left out.
     """
+    return placed_from(events, pl.lit(line.timestamp_ns, pl.Int64))
+
+
+def placed_from(events: pl.DataFrame, base_ns: pl.Expr) -> pl.DataFrame:
+    """The same where `base_ns`, what offsets are relative to, differs."""
     end = (col.offset_ps + col.dur_ps).floordiv(PS)
     start = col.offset_ps.floordiv(PS)
     possible = col.offset_ps.is_between(-LATEST, LATEST, "none") & col.dur_ps.is_between(0, LATEST, "left")
-    if not FIRST_NS <= line.timestamp_ns <= LAST_NS:
-        possible = pl.lit(value=False)
-    known = events.filter(possible)
-    timed = known.with_columns(start_ns=start + line.timestamp_ns, dur_ns=end - start)
+    known = events.filter(possible & base_ns.is_between(FIRST_NS, LAST_NS))
+    timed = known.with_columns(start_ns=start + base_ns, dur_ns=end - start)
     within = (col.start_ns >= FIRST_NS) & (col.start_ns + col.dur_ns <= LAST_NS)
     return timed.filter(within).drop("offset_ps", "dur_ps")
 

@@ -6,22 +6,23 @@ tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
+import polars as pl
 from google.protobuf.message import DecodeError
 
 from mpg_parsers.errors import InputError, shown
 from mpg_parsers.xla.messages import require_upb, xspace
-from mpg_parsers.xla.space import Line, Metadata, Plane, Space
+from mpg_parsers.xla.space import Line, Metadata, Plane, Space, one_by_one
 from mpg_parsers.xla.xplane_events import Survey, decode, survey, value
 from mpg_parsers.xla.xplane_sniff import ERROR, HOSTNAME, PLANE, WARNING, is_text_copy, looks_like
 from mpg_parsers.xla.xplane_wire import LENGTH, CutError, Span, WireError, spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    import polars as pl
 
     from mpg_parsers.xla.space import Value
 
@@ -136,6 +137,7 @@ def _plane(data: memoryview, span: Span, path: str) -> Plane:
         _stats(plane.stats, stat_names),
         tuple(_line(data[line.content : line.stop], name, stat_names, path) for line in lines),
         Kinds({entry.key: entry.value for entry in plane.event_metadata}, stat_names),
+        _together,
     )
 
 
@@ -187,30 +189,45 @@ def _stats(stats: Iterable[Any], names: Mapping[int, str]) -> dict[str, Value]:
     return {name: found for name, found in known if name and found is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Reads the events of a line: `Line.events`. plane, name, path: where that is, for errors."""
+
+    known: Survey
+    names: Mapping[int, str]
+    plane: str
+    name: str
+    path: str
+
+    def __call__(self, wanted: Sequence[str]) -> pl.DataFrame:
+        """Raises InputError(corrupt_input)."""
+        damage = self.known.damage
+        if not damage:
+            try:
+                return decode(self.known.parts, self.names, wanted)
+            except DecodeError as error:
+                damage = str(error)
+        where = f"plane {shown(self.plane)}, line {shown(self.name)}"
+        message = f"Wire format is damaged: {damage}"
+        raise InputError("corrupt_input", self.path, message, where=where, hint=_DAMAGED)
+
+
 def _line(data: memoryview, plane: str, names: Mapping[int, str], path: str) -> Line:
     known = survey(data)
     name = _text(known.head.name or known.head.display_name)
-
-    def events(wanted: Sequence[str]) -> pl.DataFrame:
-        return _events(data, known, names, wanted, (path, plane, name))
-
+    events = _Events(known, names, plane, name, path)
     return Line(known.head.id, name, known.head.timestamp_ns, known.count, events)
 
 
-def _events(
-    data: memoryview,
-    known: Survey,
-    names: Mapping[int, str],
-    wanted: Sequence[str],
-    place: tuple[str, str, str],
-) -> pl.DataFrame:
-    """Raises InputError(corrupt_input)."""
-    path, plane, line = place
-    damage = known.damage
-    if not damage:
-        try:
-            return decode(data, known.ends, names, wanted)
-        except DecodeError as error:
-            damage = str(error)
-    where = f"plane {shown(plane)}, line {shown(line)}"
-    raise InputError("corrupt_input", path, f"Wire format is damaged: {damage}", where=where, hint=_DAMAGED)
+def _together(lines: Sequence[Line], wanted: Sequence[str]) -> pl.DataFrame:
+    """As `one_by_one`, which it leaves to find what is wrong with a line."""
+    readers = [cast("_Events", line.events) for line in lines]
+    if not any(reader.known.damage for reader in readers):
+        with contextlib.suppress(DecodeError):
+            parts = [part for reader in readers for part in reader.known.parts]
+            found = decode(parts, readers[0].names, wanted)
+            counts = pl.Series([line.count for line in lines], dtype=pl.Int64)
+            if found.height == counts.sum():  # none without a time
+                numbers = pl.int_range(len(lines), eager=True).repeat_by(counts).explode()
+                return found.with_columns(numbers.alias("line"))
+    return one_by_one(lines, wanted)

@@ -6,69 +6,106 @@ A line is decoded in parts of some thousand events, so that what is made on the 
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from google.protobuf.message import DecodeError
 
+from mpg_parsers.xla import xplane_integers
 from mpg_parsers.xla.messages import xspace
 from mpg_parsers.xla.space import INTEGERS
-from mpg_parsers.xla.xplane_columns import AmbiguousError, Decoded, Transposed
-from mpg_parsers.xla.xplane_stats import MARK, StatReader, Stats, column_type, integer_stats
+from mpg_parsers.xla.xplane_columns import AmbiguousError, Transposed
+from mpg_parsers.xla.xplane_stats import MARK, StatReader, column_type
+from mpg_parsers.xla.xplane_wire import WireError, spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mpg_parsers.xla.space import Value
+    from mpg_parsers.xla.xplane_columns import Decoded
+    from mpg_parsers.xla.xplane_stats import Stats
 
 PART = 1 << 19  # bytes of a line that are decoded at once
+BATCH = 1 << 21  # bytes of parts that are decoded together, if that can be done in bulk
 FEW = 200  # events that are decoded faster one by one
 _TRIES = 16
-_EVENT_STARTS = b"\x22"  # field 4, with a length
+_EVENTS = 4
+_EVENT_STARTS = b"\x22"  # this field, with a length
 # Marks are hardly ever values: writers leave 0 out, except of fields that exclude each other.
 _TIMES: dict[str, tuple[int, int | bytes]] = {
     "metadata_id": (1, 0), "offset_ps": (2, MARK), "duration_ps": (3, 0), "num_occurrences": (5, MARK),
 }  # fmt: skip
 _MARKED = ("metadata_id", "offset_ps", "duration_ps")
 EVENTS = Transposed("Events", {**_TIMES, "stats": (4, b"")})
-INTEGER_EVENTS = Transposed("IntegerEvents", {**_TIMES, "stats": (4, MARK)})
 
 
 # ------------------------------------------------------------------------------------------------- parts
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some fields of a line, which are an XLine of their own.
+
+    count: events in them; events: these alone, if nothing is between them, else empty
+    """
+
+    content: memoryview
+    count: int
+    events: memoryview
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """What is known of a line before its events are decoded.
 
-    head: the XLine without its events; ends: where parts end that are XLines of their own; count: events in them
+    head: the XLine without its events
     damage: why there is more of the line than these parts, which cannot be decoded; "" if there is not
     """
 
     head: Any
-    ends: tuple[int, ...]
-    count: int
+    parts: tuple[Part, ...]
     damage: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return sum(part.count for part in self.parts)
 
 
 def survey(line: memoryview) -> Survey:
     """Walk through a line without decoding its events."""
     head = xspace()["XLine"]()
-    ends: list[int] = []
-    count = start = 0
+    parts: list[Part] = []
+    start = 0
     damage = ""
     while start < len(line):
         try:
-            start, part = _part(line, start)
+            stop, found = _part(line, start)
         except DecodeError as error:
             damage = str(error) or "it cannot be decoded"
             break
-        count += len(part.events)
-        part.ClearField("events")
-        head.MergeFrom(part)
-        ends.append(start)
-    return Survey(head, tuple(ends), count, damage)
+        count = len(found.events)
+        found.ClearField("events")
+        content = line[start:stop]
+        parts.append(Part(content, count, _events_of(content, count, found.ByteSize())))
+        head.MergeFrom(found)
+        start = stop
+    return Survey(head, tuple(parts), damage)
+
+
+def _events_of(content: memoryview, count: int, others: int) -> memoryview:
+    """The `count` events in a part; empty if what else is in it, `others` bytes, is not before and after them."""
+    if not others or not count:
+        return content if count else content[:0]
+    with contextlib.suppress(WireError, StopIteration, DecodeError):
+        first = next(span.start for span in spans(content, 0, len(content)) if span.number == _EVENTS)
+        events = content[first : len(content) - others + first]
+        found = xspace()["XLine"].FromString(events)
+        if len(found.events) == count and found.ByteSize() == len(events):
+            return events
+    return content[:0]
 
 
 def _part(line: memoryview, start: int) -> tuple[int, Any]:
@@ -102,25 +139,39 @@ def _candidates(line: memoryview, start: int) -> Iterator[int]:
 # ------------------------------------------------------------------------------------------------- columns
 
 
-def decode(
-    line: memoryview, ends: Sequence[int], names: Mapping[int, str], wanted: Sequence[str]
-) -> pl.DataFrame:
-    """The events of the parts of a line; columns as space.Line.events has them. Raises DecodeError.
+def decode(parts: Sequence[Part], names: Mapping[int, str], wanted: Sequence[str]) -> pl.DataFrame:
+    """The events of the parts of some lines of a plane; columns as space.Line.events has them. Raises DecodeError.
 
     names: of stats, by number
     """
-    reader = _Reader(names, wanted)
-    parts = (line[start:end] for start, end in zip((0, *ends), ends, strict=False))
-    frames = [frame for frame in map(reader.frame, parts) if frame is not None]
+    frames = [frame for found in _read(_Reader(names, wanted), parts) for frame in found]
     known = pl.concat([pl.DataFrame(schema=_schema(())), *frames], how="diagonal", rechunk=True)
     schema = _schema(wanted)
     missing = [pl.lit(None, dtype=schema[name]).alias(name) for name in schema if name not in known.columns]
     return known.with_columns(missing).select(*schema)
 
 
-def _events(part: memoryview) -> list[bytes]:
-    found: list[bytes] = xspace()["XLine"].FromString(part).events[:]
-    return found
+def _read(reader: _Reader, parts: Sequence[Part]) -> list[list[pl.DataFrame]]:
+    """The frames of each batch; of two batches at a time, for Polars lets other threads run meanwhile."""
+    batches = list(_batches(parts, BATCH))
+    if len(batches) < 2:
+        return [reader.frames(batch) for batch in batches]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(reader.frames, batches))
+
+
+def _batches(parts: Sequence[Part], most: int) -> Iterator[Sequence[Part]]:
+    """The parts, as many together as `most` bytes allow."""
+    batch: list[Part] = []
+    size = 0
+    for part in parts:
+        if batch and size + len(part.content) > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += len(part.content)
+    if batch:
+        yield batch
 
 
 def _schema(wanted: Sequence[str]) -> dict[str, type[pl.DataType]]:
@@ -128,40 +179,55 @@ def _schema(wanted: Sequence[str]) -> dict[str, type[pl.DataType]]:
     return {**own, **{name: column_type(name) for name in wanted}}
 
 
+def _is_plain(part: Part) -> bool:
+    """Whether a part may be events of integers: one that could not be cut holds long texts."""
+    return len(part.events) <= 2 * PART and bool(part.events or not part.count)
+
+
 class _Reader:
-    """Reads the events of a line; what it finds out about its stats holds for the parts that follow."""
+    """Reads events of a plane; what it finds out about their stats holds for those that follow."""
 
     def __init__(self, names: Mapping[int, str], wanted: Sequence[str]) -> None:
         self._names = names
         self._wanted = wanted
         self._marked = (*_MARKED, "stats") if not set(wanted).isdisjoint(names.values()) else _MARKED
-        self._integers = "stats" in self._marked  # whether all stats so far were integers or references
+        self._integers = True  # whether all stats so far were integers or references
         self._reader = StatReader()
 
-    def frame(self, part: memoryview) -> pl.DataFrame | None:
-        """The events of a part, without columns in which there is nothing. None without any. Raises DecodeError."""
-        events = _events(part)
-        if len(events) >= FEW:
-            if self._integers and len(part) <= 2 * PART:  # as integers, long texts would take much memory
-                with contextlib.suppress(AmbiguousError, DecodeError):
-                    return self._columns(INTEGER_EVENTS.decode(events, self._marked), integer_stats)
-                self._integers = False
-            with contextlib.suppress(AmbiguousError, DecodeError):
-                return self._columns(EVENTS.decode(events, self._marked), self._reader.stats)
-        return by_rows(events, self._names, self._wanted) if events else None
+    def frames(self, parts: Sequence[Part]) -> list[pl.DataFrame]:
+        """The events of some parts, without columns in which there is nothing. Raises DecodeError."""
+        many = sum(part.count for part in parts) >= FEW
+        if many and self._integers and all(_is_plain(part) for part in parts):
+            with contextlib.suppress(AmbiguousError):
+                content = b"".join(part.events for part in parts)
+                return [self._with_stats(*xplane_integers.events(content))]
+            self._integers = False
+        return [self._frame(batch) for batch in _batches(parts, PART) if any(part.count for part in batch)]
 
-    def _columns(self, found: Decoded, stats: Callable[[Decoded], Stats]) -> pl.DataFrame:
+    def _frame(self, parts: Sequence[Part]) -> pl.DataFrame:
+        decode = xspace()["XLine"].FromString
+        events: list[bytes] = [event for part in parts for event in decode(part.content).events]
+        if len(events) >= FEW:
+            with contextlib.suppress(AmbiguousError, DecodeError):
+                return self._columns(EVENTS.decode(events, self._marked))
+        return by_rows(events, self._names, self._wanted)
+
+    def _columns(self, found: Decoded) -> pl.DataFrame:
         """Raises AmbiguousError, DecodeError where `by_rows` has to decide."""
         if found.has("num_occurrences"):
             raise AmbiguousError("num_occurrences")
-        columns = [
-            found.column("metadata_id").fill_null(0).alias("metadata"),
-            found.column("offset_ps").fill_null(0),
-            found.column("duration_ps").fill_null(0).clip(lower_bound=0).alias("dur_ps"),
-        ]
-        if "stats" in self._marked and found.has("stats"):
-            columns.extend(stats(found).columns(self._wanted, self._names, found.count))
-        return pl.DataFrame(columns)
+        timed = pl.DataFrame(
+            [
+                found.column("metadata_id").fill_null(0).alias("metadata"),
+                found.column("offset_ps").fill_null(0),
+                found.column("duration_ps").fill_null(0).clip(lower_bound=0).alias("dur_ps"),
+            ]
+        )
+        stats = self._reader.stats(found) if "stats" in self._marked and found.has("stats") else None
+        return timed if stats is None else self._with_stats(timed, stats)
+
+    def _with_stats(self, timed: pl.DataFrame, stats: Stats) -> pl.DataFrame:
+        return timed.with_columns(stats.columns(self._wanted, self._names, timed.height))
 
 
 # ------------------------------------------------------------------------------------------------- rows

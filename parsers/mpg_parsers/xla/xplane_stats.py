@@ -26,8 +26,6 @@ STATS = Transposed(
     },
 )
 _INTEGER_KINDS, _TEXT_KINDS = ("uint64_value", "int64_value"), ("str_value", "ref_value")
-_ID_TAG = 1 << 3
-_TAGS = {3 << 3: "uint64_value", 4 << 3: "int64_value", 7 << 3: "ref_value"}
 
 
 def column_type(name: str) -> type[pl.DataType]:
@@ -84,28 +82,6 @@ def _texts(values: pl.Series) -> pl.Series:
         return pl.Series(values.name, texts, dtype=pl.String)
 
 
-def integer_stats(events: Decoded) -> Stats:
-    """Of events whose field `stats` was decoded as packed integers.
-
-    That is what a stat is whose value is an integer or a reference: a tag, its number, a tag, its value.
-    Raises AmbiguousError if there is any other.
-    """
-    items = pl.Series(events.items("stats"), dtype=pl.Int64)
-    ours = items != MARK
-    numbers = items.filter(ours)
-    id_tags, ids, tags, values = (numbers.gather_every(4, offset) for offset in range(4))
-    present = tags.unique().to_list()
-    whole = numbers.len() % 4 == 0 and bool((id_tags == _ID_TAG).all()) and set(present) <= _TAGS.keys()
-    if items.len() - numbers.len() != events.count + 1 or not whole:
-        raise AmbiguousError("stats")
-    starts = ours.arg_true().cast(pl.Int64).gather_every(4)
-    rows = starts - pl.int_range(1, 4 * ids.len() + 1, 4, eager=True)  # marks before it, less the first
-    if len(present) == 1:
-        return Stats(rows, ids, {_TAGS[present[0]]: values})
-    none = pl.Series([None], dtype=pl.Int64)
-    return Stats(rows, ids, {_TAGS[tag]: values.zip_with(tags == tag, none) for tag in sorted(present)})
-
-
 class StatReader:
     """Stats of any kind.
 
@@ -113,23 +89,25 @@ class StatReader:
     """
 
     def __init__(self) -> None:
-        self._kinds: set[str] = set()
+        self._kinds: frozenset[str] = frozenset()
 
     def stats(self, events: Decoded) -> Stats:
         """Of events whose field `stats` was decoded as bytes. Raises AmbiguousError, DecodeError."""
         items = events.items("stats")
         places = pl.Series(list(compress(range(len(items)), items)), dtype=pl.Int64)
-        stats = self._decode(list(filter(None, items)))
+        stats, kinds = self._decode(list(filter(None, items)))
         if len(items) - stats.count != events.count + 1:
             raise AmbiguousError("stats")
         rows = places - pl.int_range(1, stats.count + 1, eager=True)  # marks before it, less the first
-        values = {kind: stats.column(kind) for kind in sorted(self._kinds) if stats.has(kind)}
+        values = {kind: stats.column(kind) for kind in sorted(kinds) if stats.has(kind)}
         return Stats(rows, stats.column("metadata_id").fill_null(0), values)
 
-    def _decode(self, stats: list[bytes]) -> Decoded:
-        found = STATS.decode(stats, ("metadata_id", *self._kinds))
-        kinds = {kind for kind in (*_INTEGER_KINDS, *_TEXT_KINDS) if found.has(kind)}
-        if kinds <= self._kinds:
-            return found
-        self._kinds |= kinds
-        return STATS.decode(stats, ("metadata_id", *self._kinds))
+    def _decode(self, stats: list[bytes]) -> tuple[Decoded, frozenset[str]]:
+        """The stats, and the kinds of values that are marked."""
+        known = self._kinds  # another thread may add to them
+        found = STATS.decode(stats, ("metadata_id", *known))
+        kinds = known.union(kind for kind in (*_INTEGER_KINDS, *_TEXT_KINDS) if found.has(kind))
+        if kinds == known:
+            return found, known
+        self._kinds = kinds
+        return STATS.decode(stats, ("metadata_id", *kinds)), kinds
