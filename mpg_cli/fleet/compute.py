@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mpg_cli.goodput.scheduling.inventory import Inventory
     from mpg_cli.store import Dataset
 
+UNKNOWN = 0.01  # share of the attempts without a submission up to which the queue counts as known
+
 
 @dataclass(frozen=True)
 class Computed:
@@ -58,7 +60,8 @@ class Computed:
         """The account of another window. Raises ValueError where the capacity is not known."""
         if not self.stock.known:
             raise ValueError("the capacity is not known")
-        return _closed(self.stock, self.holding, self.stretches, _why(self.first, self.segments), window)
+        why = _why(self.first, self.segments)
+        return _closed(self.stock, self.holding, self.stretches, why, window, _rest(self.attempts))
 
 
 def compute(dataset: Dataset, options: FleetOptions) -> Computed:
@@ -79,22 +82,35 @@ def compute(dataset: Dataset, options: FleetOptions) -> Computed:
     first = demand.first_in_line(waiting)
     holding = account.held(used, attempts, gathered.ready)
     why = _why(first, segments)
-    closed = _closed(stock, holding, stretches, why, window) if stock.known else None
+    closed = _closed(stock, holding, stretches, why, window, _rest(attempts)) if stock.known else None
     waited = waits.decompose(waiting, segments, first)
     return Computed(
         gathered, attempts, window, stock, holding, stretches, waiting, segments, first, waited, closed
     )
 
 
+def _rest(attempts: pl.DataFrame) -> str:
+    """What idle chips with nobody in line are charged to: no demand, if it is known who waited."""
+    asking = attempts.filter(col.need > 0)
+    unknown = asking["submit_ns"].null_count()
+    return "no_demand" if unknown <= UNKNOWN * asking.height else "idle_unexplained"
+
+
 def _closed(
-    stock: Inventory, holding: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame, window: Window
+    stock: Inventory,
+    holding: pl.DataFrame,
+    stretches: pl.DataFrame,
+    why: pl.DataFrame,
+    window: Window,
+    rest: str,
 ) -> account.Account:
     inside = replace(
         stock,
         capacity=account.clipped(stock.capacity, window),
         unavailable=account.clipped(stock.unavailable, window),
     )
-    return account.close(inside, account.clipped(holding, window), account.clipped(stretches, window), why)
+    holding, stretches = account.clipped(holding, window), account.clipped(stretches, window)
+    return account.close(inside, holding, stretches, why, rest)
 
 
 def _window(gathered: Gathered, options: FleetOptions) -> tuple[Window, Window]:

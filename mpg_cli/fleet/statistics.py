@@ -74,7 +74,10 @@ def _for_statistics(found: Computed) -> pl.DataFrame:
 
 def reliability_of(found: Computed, options: FleetOptions) -> tuple[model.Reliability, ...]:
     """Failures by size class, with what they let expect."""
-    rows = _for_statistics(found).with_columns(job=col.job_id.cast(pl.String))
+    told = _for_statistics(found).filter(
+        col.state.is_not_null()
+    )  # else nobody knows whether hardware ended it
+    rows = told.with_columns(job=col.job_id.cast(pl.String))
     measured = {one.size: one.value for one in failures.measured_ettr(rows, options.sizes)}
     return tuple(_reliability(one, measured) for one in failures.mttf(rows, options.sizes))
 

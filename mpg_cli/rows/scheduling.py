@@ -19,6 +19,7 @@ SECOND = 1_000_000_000
 MOST_JOBS = 10_000  # listed in the report
 MOST_PIECES = 2_000  # waits of which the stretches are listed
 FINISHED = ("COMPLETED",)
+UNSTATED = "(not stated)"
 WAIT_LABELS = {
     "dependency": "dependency on another job",
     "begin_time": "begin time asked for",
@@ -250,13 +251,15 @@ def wait_causes(
 
 def endings(attempts: pl.DataFrame, chip_ns: pl.DataFrame) -> tuple[model.Ending, ...]:
     """Attempts by state, most chip-time first. chip_ns: id, chip_ns."""
-    met = attempts.select("id", state=col.state.fill_null("(not stated)")).join(chip_ns, on="id", how="left")
+    met = attempts.select("id", state=col.state.fill_null(UNSTATED)).join(chip_ns, on="id", how="left")
     sums = met.group_by("state").agg(
         attempts=pl.len(), chip_ns=col.chip_ns.fill_null(0).cast(pl.Int128).sum()
     )
     whole = sum(sums["chip_ns"])
     ordered = sums.sort(["chip_ns", "attempts", "state"], descending=[True, True, False])
     return tuple(
-        model.Ending(state, count, ns, ns / whole if whole else 0.0, state in FINISHED)
+        model.Ending(
+            state, count, ns, ns / whole if whole else 0.0, None if state == UNSTATED else state in FINISHED
+        )
         for state, count, ns in ordered.iter_rows()
     )

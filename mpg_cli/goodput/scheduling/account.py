@@ -100,12 +100,18 @@ def chip_time(rows: pl.DataFrame) -> int:
     return int(rows.select(((col.end_ns - col.start_ns).cast(pl.Int128) * col.chips).sum()).item() or 0)
 
 
-def close(inventory: Inventory, holding: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame) -> Account:
+def close(
+    inventory: Inventory,
+    holding: pl.DataFrame,
+    stretches: pl.DataFrame,
+    why: pl.DataFrame,
+    rest: str = "no_demand",
+) -> Account:
     """The account of the capacity in `inventory`.
 
     holding: see `held`; stretches: see `supply.per_node`; why: pool, start_ns, end_ns, status: what kept the first in
-    line of a pool from starting. All but `why` is cut to the window. Raises LedgerNotClosed if it does not close,
-    which is a bug.
+    line of a pool from starting; rest: the cause of idle time with nobody in line. All but `why` is cut to the window.
+    Raises LedgerNotClosed if it does not close, which is a bug.
     """
     inside = holding
     claims = pl.concat(
@@ -119,7 +125,7 @@ def close(inventory: Inventory, holding: pl.DataFrame, stretches: pl.DataFrame, 
     resolved = _resolved(inventory.capacity, _added_up(claims), (*HELD, *AWAY), IDLE)
     pools = inventory.nodes.select(subject="node", pool="pool")
     parent = resolved.rows.join(pools, on="subject")
-    rows = ledger.refine(parent, IDLE, _idle(pools, stretches, why), key="pool").rows
+    rows = ledger.refine(parent, IDLE, _idle(pools, stretches, why, rest), key="pool").rows
     ledger.check_closed(rows, chip_time(inventory.capacity))
     claimed = chip_time(inside)
     counted = _held_in(rows)
@@ -181,7 +187,7 @@ def _excess(faults: pl.DataFrame) -> int:
     )
 
 
-def _idle(pools: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame) -> pl.DataFrame:
+def _idle(pools: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame, rest: str) -> pl.DataFrame:
     """The idle chips of every pool by cause: rows with pool."""
     free = stretches.join(pools, on="subject").filter(col.free > 0)
     parts = [
@@ -191,7 +197,7 @@ def _idle(pools: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame) -> pl
     if not parts:
         return pl.DataFrame(schema={**ledger.ROW_SCHEMA, "pool": pl.Int64})
     capacity = pl.concat(parts).select("subject", "start_ns", "end_ns", "chips")
-    found = _resolved(capacity, _claims(why, capacity), _IDLE_ORDER, "no_demand").rows
+    found = _resolved(capacity, _claims(why, capacity), _IDLE_ORDER, rest).rows
     return found.with_columns(origin=pl.lit("inferred"), pool="subject")
 
 

@@ -105,13 +105,14 @@ class WaitSpread:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Attempts by how they ended, with their chip-time in the window; `finished` where the work was completed."""
+    """Attempts by how they ended, with their chip-time in the window; `finished` where the work was completed, null
+    where the records do not say how they ended."""
 
     state: str
     attempts: int
     chip_ns: int
     share: float
-    finished: bool
+    finished: bool | None
 
 
 @dataclass(frozen=True, slots=True)

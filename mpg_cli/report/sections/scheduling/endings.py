@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
 _MOST, _MOST_IN_DETAIL = 12, 100
 _FINISHED, _OPEN, _WENT_ON, _LOST = "finished", "not over", "went on, resized", "did not finish"
+_UNKNOWN = "not known"
 _OPEN_STATES = {"RUNNING", "PENDING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING"}
-_HUES: dict[str, Hue] = {_FINISHED: "computing", _OPEN: "computing", _WENT_ON: "computing", _LOST: "runtime"}
+_HUES: dict[str, Hue] = {
+    _FINISHED: "computing",
+    _OPEN: "computing",
+    _WENT_ON: "computing",
+    _LOST: "runtime",
+    _UNKNOWN: "other",
+}
 
 
 def section(report: Report, *, detail: bool) -> Section:
@@ -34,6 +41,8 @@ def section(report: Report, *, detail: bool) -> Section:
 
 def outcome(ending: Ending) -> str:
     """What the state means for the work."""
+    if ending.finished is None:
+        return _UNKNOWN
     if ending.finished:
         return _FINISHED
     state = ending.state.upper()
@@ -47,6 +56,8 @@ def unfinished(found: Scheduling) -> list[Ending]:
 
 def _summary(found: Scheduling) -> str:
     lost = sum(ending.chip_ns for ending in unfinished(found))
+    if all(ending.finished is None for ending in found.endings):
+        return "The records do not say how attempts ended."
     if not lost:
         return "No chip-time went to attempts that did not finish."
     whole = sum(ending.chip_ns for ending in found.endings)
