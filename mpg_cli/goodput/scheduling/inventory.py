@@ -279,6 +279,8 @@ def _leaked(
     found = nodes.select("cluster", "name", subject="node").join(
         latest.rename({"node": "name"}), on=["cluster", "name"], nulls_equal=True
     )
+    if found.is_empty():
+        return pl.DataFrame(schema=_UNAVAILABLE)
     used = on_nodes(attempts, nodes)
     there = pl.coalesce("at_ns", pl.lit(window.end_ns))
     running = used.filter(col.open).group_by("subject").agg(running=col.chips.sum())
