@@ -39,7 +39,8 @@ def hotspot_rows(
     """
     by = ["cause", "label", "frame"]
     events = _labelled(_by_event(segments, evidence))
-    events = events.sort("length_ns", "source", "at_ns", descending=[True, False, False], nulls_last=True)
+    order = {"length_ns": True, "source": False, "at_ns": False, "thread": False}
+    events = events.sort(list(order), descending=list(order.values()), nulls_last=True, maintain_order=True)
     groups = events.group_by(by, maintain_order=True).agg(
         col("source", "thread", "at_ns", "event_ns").first(),
         total=col.length_ns.sum(),
@@ -60,8 +61,17 @@ def _by_event(segments: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
         length_ns=(col.end_ns - col.start_ns).sum(), count=pl.len()
     )
     events = evidence.drop("source", "range").rename({"start_ns": "at_ns", "dur_ns": "event_ns"})
+    # down to the number of the event, so that no tie depends on the order of a join
+    order = {
+        "length_ns": True,
+        "at_ns": False,
+        "thread": False,
+        "evidence": False,
+        "cause": False,
+        "source": False,
+    }
     told = sums.join(events, on="evidence", how="left").sort(
-        "length_ns", "at_ns", descending=[True, False], nulls_last=True
+        list(order), descending=list(order.values()), nulls_last=True
     )
     return told.group_by("cause", "source", "kind", "name", "op", "frame", "before", maintain_order=True).agg(
         col("thread", "at_ns", "event_ns").first(), col("length_ns", "count").sum()

@@ -154,7 +154,7 @@ def of_capacity(inventory: Inventory, closed: Account | None, attempts: pl.DataF
         yield Found("capacity_unknown", message, 1, None)
         return
     if "all the time" in inventory.basis or inventory.basis == "--capacity":
-        message = "that the capacity was the same all the time is assumed; a history of it (sacctmgr show event) would tell"
+        message = "the capacity is assumed to have been the same all the time: a history (sacctmgr show event) tells"
         yield Found("capacity_assumed", message, 1, None)
     if closed.outside_ns:
         message = "held by attempts on nodes, or at times, for which no capacity is known: not in the account"
