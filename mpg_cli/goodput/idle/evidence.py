@@ -76,7 +76,7 @@ def _frame(host: Host, events: pl.DataFrame, before: pl.Series) -> pl.Series:
     """The Python frame of each of `events`: of a range the one with most time in it, else that in which it begins."""
     begins = _around(host, FRAMES, events)
     ranges = events.with_row_index("place").filter((col.kind == "annotation") & ~before)
-    ranges = ranges.sort("start_ns").filter(
+    ranges = ranges.sort("start_ns", "place").filter(
         (col.start_ns >= col.end_ns.cum_max().shift(1).over("key")).fill_null(value=True)
     )
     if ranges.is_empty():
@@ -86,9 +86,9 @@ def _frame(host: Host, events: pl.DataFrame, before: pl.Series) -> pl.Series:
         frames, ranges.select("key", "start_ns", "end_ns", "place"), ["key"], keep=["place"]
     )
     named = pieces.with_columns(name=host.events["name"].gather(pieces["row"]))
-    spent = (
-        named.group_by("place", "name").agg(ns=(col.end_ns - col.start_ns).sum()).sort("ns", descending=True)
-    )
+    length = (col.end_ns - col.start_ns).sum()
+    spent = named.group_by("place", "name").agg(ns=length, first=col.start_ns.min())
+    spent = spent.sort("ns", "first", descending=[True, False])
     most = spent.unique("place", keep="first", maintain_order=True).select("place", most="name")
     found = (
         pl.DataFrame({"begins": begins})
