@@ -178,5 +178,8 @@ def waits(found: Computed) -> dict[str, dict[str, float]]:
 def attempts(found: Computed, *names: str) -> list[tuple[Any, ...]]:
     """Columns of the attempts in order of job and attempt; what ends in _ns is in seconds."""
     rows = found.attempts.sort("job_id", "attempt", "id")
-    picked = (rows[name] / S if name.endswith("_ns") else rows[name] for name in names)
-    return list(zip(*(values.to_list() for values in picked), strict=True))
+    picked = [rows[name].to_list() for name in names]
+    for name, values in zip(names, picked, strict=True):
+        if name.endswith("_ns"):
+            values[:] = [None if ns is None else ns / S for ns in values]
+    return list(zip(*picked, strict=True))
