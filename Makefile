@@ -35,6 +35,7 @@ type: $(READY) ## Check the types
 
 bench: $(READY) ## Measure speed and memory on generated traces
 	$(BIN)/python tests/bench/bench.py
+	$(BIN)/python tests/bench/fleet.py
 
 docs: $(READY) ## Write the generated parts of the documentation
 	$(BIN)/python docs/generate.py

@@ -10,7 +10,7 @@ from polars import col
 
 from mpg_cli.fleet.gather import Gathered, gather
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.scheduling import account, demand, inventory, preemption, supply, topology, waits
+from mpg_cli.goodput.scheduling import account, demand, inventory, preemption, stated, supply, topology, waits
 from mpg_cli.goodput.scheduling.inventory import Window
 from mpg_parsers.errors import UsageError
 
@@ -79,6 +79,8 @@ def compute(dataset: Dataset, options: FleetOptions) -> Computed:
     stretches = supply.per_node(stock, used)
     waiting = demand.classify(waits.spans(attempts), stock)
     segments = demand.timelines(waiting, stretches, stock, leaf)
+    said = stated.stretches(records.pending, attempts, waiting, stock)
+    waiting, segments = stated.applied(waiting, segments, said)
     first = demand.first_in_line(waiting)
     holding = account.held(used, attempts, gathered.ready)
     why = _why(first, segments)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from mpg_cli.fleet.compute import Computed
     from mpg_cli.fleet.options import FleetOptions
+    from mpg_cli.scheduler.records import Records
     from mpg_parsers.errors import Notice
 
 # what reading and stitching noticed that bears on the figures of a fleet
@@ -44,7 +45,7 @@ def integrity_of(found: Computed, notices: Sequence[Notice]) -> tuple[model.Inte
         integrity.phantoms(found.stock, window),
         integrity.resized(attempts, window),
         integrity.of_capacity(found.stock, found.closed, attempts),
-        integrity.absent(attempts, records.pending, records.scheduler_events),
+        integrity.absent(attempts, *_of_slurm(records)),
         integrity.reused(attempts),
         integrity.clipped_by_window(attempts, window),
     )
@@ -57,6 +58,13 @@ def integrity_of(found: Computed, notices: Sequence[Notice]) -> tuple[model.Inte
     told += [model.Integrity(kind, message, count) for (kind, message), count in noticed.items()]
     last = ("window_clipping",)
     return tuple(sorted(told, key=lambda one: (one.kind in last, -(one.chip_ns or 0))))
+
+
+def _of_slurm(records: Records) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What Slurm's queues and logs name."""
+    slurm = records.sources.filter(col.format.str.starts_with("slurm")).select("source")
+    pending, events = records.pending, records.scheduler_events
+    return pending.join(slurm, on="source", how="semi"), events.join(slurm, on="source", how="semi")
 
 
 def halves_of(found: Computed) -> list[pl.DataFrame]:

@@ -29,7 +29,7 @@ IDLE = "idle"
 # what keeps the first in line from starting is what the idle chips of its pool are charged to
 IDLE_CAUSES = {
     "shortage": "shortage", "unavailable": "shortage", "fragmentation": "fragmentation", "topology": "topology",
-    "fits": "policy", "limit": "policy", "unplaced": "idle_unexplained",
+    "fits": "policy", "limit": "policy", "hold": "policy", "unplaced": "idle_unexplained",
 }  # fmt: skip
 _LARGEST = 1 << 61  # chip-ns of a stretch of one subject: well within int64
 _CHUNKS = 1 << 20  # stretches of one subject at most
@@ -182,9 +182,8 @@ def _held_in(rows: pl.DataFrame) -> int:
 def _excess(faults: pl.DataFrame) -> int:
     """Chip-time claimed beyond the chips of the node by attempts."""
     over = faults.filter(col.cause.is_in(HELD))
-    return int(
-        over.select(((col.end_ns - col.start_ns) * (col.chips_claimed - col.chips_there)).sum()).item() or 0
-    )
+    length = (col.end_ns - col.start_ns).cast(pl.Int128)
+    return int(over.select((length * (col.chips_claimed - col.chips_there)).sum()).item() or 0)
 
 
 def _idle(pools: pl.DataFrame, stretches: pl.DataFrame, why: pl.DataFrame, rest: str) -> pl.DataFrame:
@@ -227,5 +226,5 @@ def with_as_asked(attempts: pl.DataFrame, ready: pl.DataFrame) -> pl.DataFrame:
 def by_attempt(holding: pl.DataFrame) -> pl.DataFrame:
     """Chip-time that each attempt holds, suspension left out: id, chip_ns."""
     rows = holding.filter(col.cause != "suspended")
-    size = (col.end_ns - col.start_ns) * col.chips
-    return rows.group_by("id").agg(chip_ns=size.cast(pl.Int128).sum())
+    size = (col.end_ns - col.start_ns).cast(pl.Int128) * col.chips
+    return rows.group_by("id").agg(chip_ns=size.sum())

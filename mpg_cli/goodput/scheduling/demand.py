@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mpg_cli.goodput.scheduling.inventory import Inventory
 
 # what keeps a class from starting; fits: nothing of this kind
-STATUSES = ("limit", "shortage", "unavailable", "fragmentation", "topology", "fits", "unplaced")
+STATUSES = ("hold", "limit", "shortage", "unavailable", "fragmentation", "topology", "fits", "unplaced")
 # reasons that begin so are limits that somebody set; they are checked before chips are looked for, and a scheduler
 # passes over what they hold
 LIMITS = (
@@ -31,7 +31,7 @@ LIMITS = (
     "reservation",
     "group",
 )
-_SEGMENTS = {"class": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "status": pl.String}
+SEGMENTS = {"class": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "status": pl.String}
 
 
 def classify(waits: pl.DataFrame, inventory: Inventory) -> pl.DataFrame:
@@ -50,6 +50,8 @@ def classify(waits: pl.DataFrame, inventory: Inventory) -> pl.DataFrame:
     asked = asked.join(where, on=["cluster", "partition", "chip_type"], how="left", nulls_equal=True)
     least = -(-col.need // col.largest)
     nodes = pl.max_horizontal(col.node_count.fill_null(1).clip(1), least)
+    # a pod runs on one node, however much it asks for
+    nodes = pl.when(col.kind == "pod").then(1).otherwise(nodes)
     asked = asked.with_columns(nodes_asked=nodes, each=-(-col.need // nodes), limited=_limited())
     known = (col.need > 0) & (col.pools != "")
     number = pl.struct("pools", "need", "nodes_asked", "switches", "limited").rank("dense").cast(pl.Int64) - 1
@@ -73,7 +75,9 @@ def _pools(
     if partition and found["partitions"].null_count() < found.height:
         wanted = partition.split(",")
         inside = col.partitions.list.eval(pl.element().is_in(wanted)).list.any()
-        found = found.filter(inside.fill_null(value=True))
+        members = found.filter(inside.fill_null(value=True))
+        # a name that no node is in, such as a flavour of Kueue's, says nothing of them
+        found = found if members.is_empty() else members
     if chip_type and found["chip_type"].null_count() < found.height:
         found = found.filter((col.chip_type == chip_type).fill_null(value=True))
     largest = found["chips"].max()
@@ -92,7 +96,7 @@ def timelines(
         *(col(name).first() for name in ("pools", "need", "nodes_asked", "each", "switches", "limited")),
         since=col.eligible_ns.min(), until=col.until_ns.max(),
     )  # fmt: skip
-    parts = [pl.DataFrame(schema=_SEGMENTS)]
+    parts = [pl.DataFrame(schema=SEGMENTS)]
     for (pools,), alike in classes.group_by("pools", maintain_order=True):
         wanted = [int(pool) for pool in str(pools).split(",")]
         members = inventory.nodes.filter(col.pool.is_in(wanted))
@@ -134,7 +138,7 @@ def _of_class(wide: pl.DataFrame, one: dict[str, int], *, placed: bool) -> pl.Da
     """The segments of one class, as long as any of it waits."""
     if one["limited"]:
         whole = {"class": one["class"], "start_ns": one["since"], "end_ns": one["until"], "status": "limit"}
-        return pl.DataFrame([whole], schema=_SEGMENTS)
+        return pl.DataFrame([whole], schema=SEGMENTS)
     rows = wide.filter(col.end_ns > one["since"], col.start_ns < one["until"])
     status = _status(wide.columns, one, placed=placed)
     pieces = rows.select("start_ns", "end_ns", status=status)

@@ -74,13 +74,15 @@ def build(
         by_type, placed = by_type.clear(), False
     elif _usable(listed, registered, attempts, notices):
         found, basis, placed = listed, _basis(nodes, registered), True
-    elif registered.height:
-        found, basis, placed = _most(by_type), "the chips registered with the accounting", False
+    elif registered.height or listed.height:
+        others = listed.join(registered, on="cluster", how="anti", nulls_equal=True)
+        found, placed = pl.concat([_most(by_type), _all_of_a_type(others)]), False
+        basis = "the chips registered with the accounting" if registered.height else _basis(nodes, registered)
     else:
         return _unknown(notices)
     found = _with_pools(found)
     there = _there(found, registered if placed else by_type, window)
-    unavailable = _unavailable(found, capacity, window, placed=placed)
+    unavailable = _unavailable(found, capacity, window, None if placed else listed)
     leaked = _leaked(found, nodes, attempts, window) if placed else unavailable.clear()
     return Inventory(found, there, pl.concat([unavailable, leaked]), placed, basis, notices)
 
@@ -134,10 +136,11 @@ def _usable(
     """Whether the nodes listed are those there were: all that the accounting registered, and all jobs name theirs."""
     if listed.is_empty():
         return False
-    total = int(listed["chips"].sum())
-    other = registered.filter(col.chips != total)
-    if registered["cluster"].n_unique() <= 1 and other.height:
-        chips = other["chips"][0]
+    totals = listed.group_by("cluster").agg(total=col.chips.sum())
+    met = registered.join(totals, on="cluster", how="left", nulls_equal=True)
+    other = met.filter(col.chips != col.total.fill_null(0))
+    if other.height:
+        chips, total = other.select("chips", col.total.fill_null(0)).row(0)
         message = f"{chips} chips are registered with the accounting, but {total} are on the nodes listed"
         notices.append(Notice("capacity_differs", f"{message}: placement is not judged", other.height))
         return False
@@ -175,6 +178,13 @@ def _most(by_type: pl.DataFrame) -> pl.DataFrame:
     most = by_type.group_by("cluster", "chip_type").agg(col.chips.max()).sort("cluster", "chip_type")
     none = pl.lit(None, pl.List(pl.String))
     return most.with_columns(name=pl.lit(WHOLE), partitions=none).select(*_NODES)
+
+
+def _all_of_a_type(listed: pl.DataFrame) -> pl.DataFrame:
+    """One node for each cluster and type of chips, for all of those listed."""
+    sums = listed.group_by("cluster", "chip_type").agg(col.chips.sum()).sort("cluster", "chip_type")
+    none = pl.lit(None, pl.List(pl.String))
+    return sums.with_columns(name=pl.lit(WHOLE), partitions=none).select(*_NODES)
 
 
 def _types(text: str | None, chips: int) -> dict[str, int]:
@@ -227,20 +237,23 @@ def _there(nodes: pl.DataFrame, registered: pl.DataFrame, window: Window) -> pl.
 
 
 def _unavailable(
-    nodes: pl.DataFrame, capacity: pl.DataFrame, window: Window, *, placed: bool
+    nodes: pl.DataFrame, capacity: pl.DataFrame, window: Window, listed: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """When nodes were down or drained, as the accounting or a table of capacity has it."""
+    """When nodes were down or drained, as the accounting or a table of capacity has it.
+
+    listed: the real nodes, where `nodes` only stand for them.
+    """
     causes = col.state.replace_strict(CAUSES, default=None, return_dtype=pl.String)
     down = capacity.filter(col.node.is_not_null()).with_columns(cause=causes).filter(col.cause.is_not_null())
     # of several exports an older one may not know the end yet
     down = down.sort("end_ns", nulls_last=True, maintain_order=True)
     down = down.unique(["cluster", "node", "start_ns", "cause"], keep="first", maintain_order=True)
-    if placed:
+    if listed is None:
         named = nodes.select("cluster", "node", node_chips="chips", key="name")
         met = down.rename({"node": "key"}).join(named, on=["cluster", "key"], nulls_equal=True)
         met = met.with_columns(subject="node", chips="node_chips")
     else:
-        met = _on_pseudo(down, nodes)
+        met = _on_pseudo(down, nodes, listed)
     clipped = met.with_columns(
         start_ns=pl.max_horizontal(col.start_ns.fill_null(window.start_ns), pl.lit(window.start_ns)),
         end_ns=pl.min_horizontal(col.end_ns.fill_null(window.end_ns), pl.lit(window.end_ns)),
@@ -248,25 +261,31 @@ def _unavailable(
     return clipped.filter(col.start_ns < col.end_ns, col.chips > 0).select(*_UNAVAILABLE)
 
 
-def _on_pseudo(down: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """Nodes that are down, on the one that stands for all of their type."""
-    stated = down.filter(col.chips.is_not_null()).with_columns(
-        chip_type=col.chips_by_type.str.extract(r'^\{"([^"]+)": ?\d+\}$', 1)
+def _on_pseudo(down: pl.DataFrame, nodes: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
+    """Nodes that are down, on the one that stands for all of their type; what a row does not state, the list does."""
+    known = listed.select("cluster", "chip_type", node="name", chips_listed="chips")
+    met = down.join(known, on=["cluster", "node"], how="left", nulls_equal=True, maintain_order="left")
+    stated = met.with_columns(
+        chips=pl.coalesce("chips", "chips_listed"),
+        chip_type=pl.coalesce(col.chips_by_type.str.extract(r'^\{"([^"]+)": ?\d+\}$', 1), "chip_type"),
     )
-    return _to_pseudo(stated, nodes)
+    return _to_pseudo(stated.filter(col.chips.is_not_null()), nodes)
 
 
 def _to_pseudo(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`rows` (cluster, chip_type, …) with the number of the node that stands for their type, or for all types."""
-    by = ["cluster"] if nodes["cluster"].null_count() < nodes.height else []
-    kinds = nodes.select(*by, kind=col.chip_type.fill_null(UNTYPED), subject="node")
-    typed = rows.with_columns(kind=col.chip_type.fill_null(UNTYPED))
-    met = typed.join(kinds, on=[*by, "kind"], how="left", nulls_equal=True, maintain_order="left")
-    whole = kinds.filter(col.kind == UNTYPED).select(*by, whole="subject")
-    if by:
-        met = met.join(whole, on=by, how="left", nulls_equal=True, maintain_order="left")
-    else:
-        met = met.with_columns(whole=pl.lit(whole["whole"][0] if whole.height else None, pl.Int64))
+    """`rows` (cluster, chip_type, …) with the number of the node that stands for their type, or for all types.
+
+    What does not state its type is of the only one that there is.
+    """
+    key = col.cluster if nodes["cluster"].null_count() < nodes.height else pl.lit(None, pl.String)
+    kinds = nodes.select(_of=key, kind=col.chip_type.fill_null(UNTYPED), subject="node")
+    only = kinds.filter(pl.len().over("_of") == 1).select("_of", only="kind")
+    whole = kinds.filter(col.kind == UNTYPED).select("_of", whole="subject")
+    met = rows.with_columns(_of=key)
+    for other in (only, whole):
+        met = met.join(other, on="_of", how="left", nulls_equal=True, maintain_order="left")
+    met = met.with_columns(kind=pl.coalesce("chip_type", "only", pl.lit(UNTYPED)))
+    met = met.join(kinds, on=["_of", "kind"], how="left", nulls_equal=True, maintain_order="left")
     return met.with_columns(subject=pl.coalesce("subject", "whole"))
 
 

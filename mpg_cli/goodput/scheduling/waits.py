@@ -41,7 +41,7 @@ _HOLDS = {
 
 # what the replay needs of a waiting attempt
 _KEPT = (
-    "id", "cluster", "partition", "chip_type", "chips", "chips_requested", "node_count", "switches", "reason",
+    "id", "kind", "cluster", "partition", "chip_type", "chips", "chips_requested", "node_count", "switches", "reason",
     "priority", "submit_ns", "eligible_ns", "until_ns", "before",
 )  # fmt: skip
 
