@@ -21,10 +21,12 @@ from typer.main import get_command
 import mpg_cli.__main__
 from mpg_cli import cache, config
 from mpg_cli.cli import app
+from mpg_cli.fleet.next_time import COLUMNS
 from mpg_cli.goodput.models import inductor, registry
 from mpg_cli.goodput.quality import WARNING_GRADES
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.report.schema import json_schema
+from mpg_cli.rows.scheduling import WAIT_LABELS
 from mpg_parsers import containers, paths, streams
 from mpg_parsers.chrome import blocks, reader, repair
 from mpg_parsers.kineto import frames
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (
     "README.md", "docs/metrics.md", "docs/models.md", "docs/formats.md", "docs/schema.md", "docs/cli.md",
+    "docs/fleets.md",
 )  # fmt: skip
 REGION = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 DEMO = ("analyze", "fixtures/train_2rank", "--format", "rich", "--width", "100")
+FLEET = ("analyze", "fixtures/fleet/heron", "--tz", "UTC", "--format", "rich", "--width", "100")
 YEAR_NS = 365.25 * 86_400 * 1e9
 
 
@@ -230,6 +234,31 @@ def demo_report() -> str:
     return f"```console\n$ mpg {' '.join(DEMO)}\n{text.rstrip()}\n…\n```\n"
 
 
+def fleet_report() -> str:
+    """The first screen of the report on the fixture of a fleet."""
+    text = run_mpg(*FLEET).partition("\nWhat is known of the fleet")[0]
+    return f"```console\n$ mpg {' '.join(FLEET)}\n{text.rstrip()}\n…\n```\n"
+
+
+def fleet_details() -> str:
+    """The rest of it, up to the jobs."""
+    text = run_mpg(*FLEET).partition("\nWhy jobs waited\n")[2].partition("\nRemarks\n")[0]
+    return f"```console\n$ mpg {' '.join(FLEET)}\n…\nWhy jobs waited\n{text.rstrip()}\n…\n```\n"
+
+
+def waits() -> str:
+    """Why jobs wait, in the order of the report."""
+    rows = ((f"`{cause}`", label) for cause, label in WAIT_LABELS.items())
+    return table(("wait", "label"), rows)
+
+
+def sacct_command() -> str:
+    """The command that asks Slurm for all that is of use."""
+    start = "SLURM_TIME_FORMAT=%s sacct -a -D -X -P -S 2026-03-02 -E 2026-03-09 \\\n    -o "
+    columns = textwrap.fill(COLUMNS.replace(",", ", "), 106).replace(", ", ",")
+    return f"```\n{start}{columns.replace(chr(10), chr(92) + chr(10))} > sacct.psv\n```\n"
+
+
 def run_mpg(*arguments: str) -> str:
     """What `mpg` prints to standard output, run in the root of the repository."""
     environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'parsers'}"}
@@ -259,6 +288,10 @@ REGIONS: dict[str, Callable[[], str]] = {
     "tables": tables,
     "report-schema": report_schema,
     "demo-report": demo_report,
+    "fleet-report": fleet_report,
+    "fleet-details": fleet_details,
+    "sacct-command": sacct_command,
+    "waits": waits,
 }
 
 

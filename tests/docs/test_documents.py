@@ -16,6 +16,7 @@ from mpg_cli.commands import STRICT
 from mpg_cli.config import KEYS, Settings
 from mpg_cli.goodput.idle.rules import IdleRules
 from mpg_cli.goodput.models import Models, declared, registry
+from mpg_cli.goodput.scheduling import waits
 from mpg_cli.goodput.taxonomy import load_taxonomy
 from mpg_cli.hardware import entries
 from mpg_parsers.errors import ERROR_KINDS
@@ -98,6 +99,18 @@ def test_every_error_is_explained() -> None:
     assert [kind for kind in sorted(used) if f"| `{kind}` |" not in text] == []
 
 
+def test_every_finding_on_a_fleets_records_is_explained() -> None:
+    section = (ROOT / "docs/fleets.md").read_text().partition("\n## What is wrong with the records\n")[2]
+    rows = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert sorted(rows) == sorted(set(kinds_in_code("Found", "mpg_cli/goodput/scheduling/integrity.py")))
+
+
+def test_every_cause_of_a_wait_is_in_the_order_of_tests() -> None:
+    section = (ROOT / "docs/fleets.md").read_text().partition("\n## Why jobs waited\n")[2]
+    told = set(re.findall(r"`(\w+)`", section.partition("<!-- generated")[0]))
+    assert [cause for cause in waits.CAUSES if cause not in {*told, "unknown"}] == []
+
+
 def test_every_key_of_models_and_chips_is_explained() -> None:
     text = (ROOT / "docs/metrics.md").read_text()
     for title, keys in (("### Declaring a model", declared.KEYS), ("### The chip", entries.KEYS)):
@@ -134,7 +147,7 @@ def test_the_readme_names_every_dependency_and_every_page() -> None:
 def test_the_settings_shown_are_all_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = next(block.text for block in blocks(ROOT / "docs/cli.md") if block.info == ("toml",))
     document = tomllib.loads(shown)
-    given = {f"{section}.{key}" for section in ("analyze", "cache") for key in document[section]}
+    given = {f"{section}.{key}" for section in ("analyze", "fleet", "cache") for key in document[section]}
     assert given == KEYS.keys()
     (tmp_path / "mpg.toml").write_text(shown, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -149,6 +162,7 @@ def test_the_settings_shown_are_all_there_are(tmp_path: Path, monkeypatch: pytes
         "step_regex": None, "nsys": None, "cache_dir": None, "chip": None, "useful_tokens": None,
         "flops_per_step": None,
         "price": None, "job_chips": None, "by": (),
+        "tz": None, "capacity": None, "size_classes": None, "mapping": (), "segment": (),
         "name_rules": (), "idle_rules": (), "models": (), "chips": (),
     }  # fmt: skip
     assert replace(loaded, **shown_as_examples) == Settings()
