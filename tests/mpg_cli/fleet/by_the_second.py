@@ -133,12 +133,10 @@ class Cluster:
 
     def possible(self, one: Attempt) -> list[Node]:
         """The nodes that a job may run on."""
-        wanted = one.partition.split(",") if one.partition else None
-        return [
-            node
-            for node in self.nodes
-            if one.kind in (None, node.kind) and (wanted is None or set(wanted) & set(node.parts))
-        ]
+        wanted = set(one.partition.split(",")) if one.partition else set()
+        # a partition that no node is in says nothing
+        inside = [node for node in self.nodes if wanted & set(node.parts)] or self.nodes
+        return [node for node in inside if one.kind in (None, node.kind)]
 
     def status(self, one: Attempt, second: int) -> str:
         """What keeps a job from starting."""

@@ -74,7 +74,7 @@ def registered(chips: int, start: int, end: int | None = None, **types: int) -> 
     return {"node": None, "chips": chips, "chips_by_type": kinds, "state": "up", **span}
 
 
-def away(name: str, start: int, end: int | None, state: str = "down", **more: Any) -> Row:
+def away(name: str, start: int, end: int | None = None, state: str = "down", **more: Any) -> Row:
     """A stretch in which a node could not be given to jobs."""
     return {"node": name, "state": state, "start_ns": nanoseconds(start), "end_ns": nanoseconds(end)} | more
 
