@@ -68,11 +68,16 @@ def _of_slurm(records: Records) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def halves_of(found: Computed) -> list[pl.DataFrame]:
-    """The jobs' own time in the first and the second half of the window (`segments.time_of_jobs`)."""
+    """The jobs' own time in the first and the second half of the window (`segments.time_of_jobs`).
+
+    Without a submission nobody knows how long a job waited: it is left out, not taken as one that never did.
+    """
+    submitted = found.attempts.filter(col.submit_ns.is_not_null()).select("id")
+    holding = found.holding.join(submitted, on="id", how="semi")
     middle = (found.window.start_ns + found.window.end_ns) // 2
     windows = Window(found.window.start_ns, middle), Window(middle, found.window.end_ns)
     return [
-        segments.time_of_jobs(found.holding, found.waiting, found.segments, found.first, window)
+        segments.time_of_jobs(holding, found.waiting, found.segments, found.first, window)
         for window in windows
     ]
 

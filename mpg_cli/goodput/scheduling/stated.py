@@ -12,7 +12,6 @@ import polars as pl
 from polars import col
 
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.scheduling.demand import SEGMENTS
 
 if TYPE_CHECKING:
     from mpg_cli.goodput.scheduling.inventory import Inventory
