@@ -155,11 +155,17 @@ def _whole(spent: pl.DataFrame) -> Fraction | None:
 def reconciled_of(found: Computed) -> tuple[model.Reconciled, ...]:
     """The scheduler's own roll-up beside our figures."""
     rollups = found.gathered.records.rollups.unique(
-        ["cluster", "account", "user", "resource", "measure", "start_ns"], keep="first", maintain_order=True
+        ["cluster", "account", "user", "resource", "measure", "start_ns", "end_ns"],
+        keep="first",
+        maintain_order=True,
     )
 
-    def by_cause(window: Window) -> dict[str, int]:
-        sums = found.account_of(window).rows.group_by("cause").agg(col.chip_ns.cast(pl.Int128).sum())
+    pools = found.stock.nodes.unique("pool").select("pool", "cluster")
+
+    def by_cause(window: Window, cluster: str | None) -> dict[str, int]:
+        rows = found.account_of(window).rows.join(pools, on="pool")
+        mine = rows if cluster is None else rows.filter(col.cluster.fill_null(cluster) == cluster)
+        sums = mine.group_by("cause").agg(col.chip_ns.cast(pl.Int128).sum())
         return {cause: int(ns) for cause, ns in sums.iter_rows()}
 
     told = reconcile.reconciled(

@@ -43,7 +43,7 @@ def without_duplicates(attempts: pl.DataFrame) -> Iterator[Found]:
     first = attempts.filter(col.kind == "job", col.attempt == 1)
     counted = attempts.group_by("job_id").agg(records=col.attempt.max(), restarts=col.restarts.max())
     short = counted.filter(col.restarts + 1 > col.records)
-    missing = set(short["job_id"]) | set(_resubmitted(first)["job_id"])
+    missing = set(short["job_id"]) | set(_resubmitted(first, attempts["end_ns"].min())["job_id"])
     if not missing:
         return
     one = attempts.filter(col.job_id.is_in(list(missing)))["job"][0]
@@ -54,14 +54,17 @@ def without_duplicates(attempts: pl.DataFrame) -> Iterator[Found]:
     yield Found("no_duplicates", message, len(missing), None)
 
 
-def _resubmitted(first: pl.DataFrame) -> pl.DataFrame:
-    """First records that were submitted after a job with a higher number was."""
+def _resubmitted(first: pl.DataFrame, since: object) -> pl.DataFrame:
+    """First records that were submitted after a job with a higher number was.
+
+    since: the first end of any; what ended before that may only lie outside the period that was asked for.
+    """
     numbered = first.with_columns(number=col.raw_id.cast(pl.Int64, strict=False)).filter(
         col.number.is_not_null(), col.submit_ns.is_not_null(), col.array.is_null()
     )
     later = numbered.sort("cluster", "number", descending=True)
     earliest = col.submit_ns.cum_min().shift(1).over("cluster")
-    return later.filter(col.submit_ns > earliest + NEAR)
+    return later.filter(col.submit_ns > earliest + NEAR, col.submit_ns >= pl.lit(since, pl.Int64))
 
 
 def resized(attempts: pl.DataFrame, window: Window) -> Iterator[Found]:

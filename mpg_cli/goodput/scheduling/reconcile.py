@@ -38,13 +38,13 @@ class Row(NamedTuple):
 def reconciled(
     rollups: pl.DataFrame,
     attempts: pl.DataFrame,
-    by_cause: Callable[[Window], dict[str, int]] | None,
+    by_cause: Callable[[Window, str | None], dict[str, int]] | None,
     whole: Window,
 ) -> Iterator[Row]:
     """A row for each figure of accelerators in `rollups` that we have a counterpart of.
 
-    attempts: id, user, account, chip_type, chips, start_ns, end_ns, suspended_ns, recorded_start_ns, lost;
-    by_cause: the ledger of a window, in chip-ns by cause, None where the capacity is not known.
+    attempts: id, cluster, user, account, chip_type, chips, start_ns, end_ns, suspended_ns, recorded_start_ns, lost;
+    by_cause: the ledger of a window and a cluster, in chip-ns by cause, None where the capacity is not known.
     """
     for row in rollups.filter(col.resource.str.starts_with("gres/")).iter_rows(named=True):
         window = Window(row["start_ns"] or whole.start_ns, row["end_ns"] or whole.end_ns)
@@ -53,7 +53,7 @@ def reconciled(
         elif (
             by_cause is not None and ":" not in row["resource"] and row["measure"] in (*OF_LEDGER, "reported")
         ):
-            yield _of_ledger(row, by_cause(window))
+            yield _of_ledger(row, by_cause(window, row["cluster"]))
 
 
 def _of_jobs(row: dict[str, str | int | None], attempts: pl.DataFrame, window: Window) -> Row:
@@ -73,6 +73,8 @@ def _chosen(row: dict[str, str | int | None], attempts: pl.DataFrame) -> pl.Data
     _, _, kind = str(row["resource"]).partition(":")
     if kind:
         rows = rows.filter(col.chip_type == kind)
+    if row["cluster"] is not None:
+        rows = rows.filter(col.cluster.fill_null(row["cluster"]) == row["cluster"])
     if row["user"]:
         rows = rows.filter(col.user == row["user"])
     if row["account"] not in (None, "root"):

@@ -18,7 +18,18 @@ grex|7|7|annabel|physics|deep|COMPLETED|1790000000|1790000000|1790000060|1790003
 grex|8|8|annabel|physics|deep|FAILED|1790000000|1790000000|1790000060|1790003660|3600|gres/gpu=4|1|rack9n2||quokka
 grex|9|9|bernard|physics|deep|CANCELLED by 4242|1790000000|1790000000|None|1790000400|0||1|None assigned||quokka
 """
-NAMES = ("annabel", "bernard", "physics", "rack9n", "grex", "hidden-run", "quokka", "4242", "deep", "records.psv")
+NAMES = (
+    "annabel",
+    "bernard",
+    "physics",
+    "rack9n",
+    "grex",
+    "hidden-run",
+    "quokka",
+    "4242",
+    "deep",
+    "records.psv",
+)
 
 
 @pytest.fixture
