@@ -10,7 +10,17 @@ from polars import col
 
 from mpg_cli.fleet.gather import Gathered, gather
 from mpg_cli.goodput import intervals
-from mpg_cli.goodput.scheduling import account, demand, inventory, preemption, stated, supply, topology, waits
+from mpg_cli.goodput.scheduling import (
+    account,
+    demand,
+    inventory,
+    leaks,
+    preemption,
+    stated,
+    supply,
+    topology,
+    waits,
+)
 from mpg_cli.goodput.scheduling.inventory import Window
 from mpg_parsers.errors import UsageError
 
@@ -70,6 +80,7 @@ def compute(dataset: Dataset, options: FleetOptions) -> Computed:
     window, hull = _window(gathered, options)
     records = gathered.records
     stock = inventory.build(records.nodes, records.capacity, gathered.attempts, hull, options.capacity)
+    stock = leaks.added(stock, records.nodes, records.scheduler_events, gathered.attempts, hull)
     spread = inventory.on_nodes if stock.placed else inventory.on_types
     used = spread(gathered.attempts, stock.nodes)
     leaf = topology.leaves(records.topology, stock.nodes)

@@ -63,7 +63,7 @@ def build(
 ) -> Inventory:
     """The inventory from the tables nodes and capacity, or from the chips by type that the user gives.
 
-    attempts: those of the jobs, for which nodes they name and what ran last on a node.
+    attempts: those of the jobs, for which nodes they name. Leaked chips are not in it yet: see `leaks.added`.
     """
     registered = _registered(capacity)
     listed = _listed(nodes)
@@ -83,14 +83,13 @@ def build(
     found = _with_pools(found)
     there = _there(found, registered if placed else by_type, window)
     unavailable = _unavailable(found, capacity, window, None if placed else listed)
-    leaked = _leaked(found, nodes, attempts, window) if placed else unavailable.clear()
-    return Inventory(found, there, pl.concat([unavailable, leaked]), placed, basis, notices)
+    return Inventory(found, there, unavailable, placed, basis, notices)
 
 
 def _unknown(notices: list[Notice]) -> Inventory:
     nodes = _with_pools(_pseudo({}))
     empty = pl.DataFrame(schema=_CAPACITY)
-    unavailable = pl.DataFrame(schema=_UNAVAILABLE)
+    unavailable = pl.DataFrame(schema=UNAVAILABLE)
     return Inventory(nodes, empty, unavailable, placed=False, basis="", notices=notices)
 
 
@@ -100,7 +99,7 @@ _CAPACITY: dict[str, PolarsType] = {
     "end_ns": pl.Int64,
     "chips": pl.Int64,
 }
-_UNAVAILABLE: dict[str, PolarsType] = {**_CAPACITY, "cause": pl.String}
+UNAVAILABLE: dict[str, PolarsType] = {**_CAPACITY, "cause": pl.String}
 _NODES: dict[str, PolarsType] = {
     "cluster": pl.String,
     "name": pl.String,
@@ -258,7 +257,7 @@ def _unavailable(
         start_ns=pl.max_horizontal(col.start_ns.fill_null(window.start_ns), pl.lit(window.start_ns)),
         end_ns=pl.min_horizontal(col.end_ns.fill_null(window.end_ns), pl.lit(window.end_ns)),
     )
-    return clipped.filter(col.start_ns < col.end_ns, col.chips > 0).select(*_UNAVAILABLE)
+    return clipped.filter(col.start_ns < col.end_ns, col.chips > 0).select(*UNAVAILABLE)
 
 
 def _on_pseudo(down: pl.DataFrame, nodes: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
@@ -287,32 +286,6 @@ def _to_pseudo(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     met = met.with_columns(kind=pl.coalesce("chip_type", "only", pl.lit(UNTYPED)))
     met = met.join(kinds, on=["_of", "kind"], how="left", nulls_equal=True, maintain_order="left")
     return met.with_columns(subject=pl.coalesce("subject", "whole"))
-
-
-def _leaked(
-    nodes: pl.DataFrame, listed: pl.DataFrame, attempts: pl.DataFrame, window: Window
-) -> pl.DataFrame:
-    """Chips that the scheduler counts as in use on a node where less runs: from when something last ran there."""
-    latest = listed.filter(col.chips_allocated.is_not_null()).sort("at_ns", nulls_last=False)
-    latest = latest.unique(["cluster", "node"], keep="last", maintain_order=True)
-    found = nodes.select("cluster", "name", subject="node").join(
-        latest.rename({"node": "name"}), on=["cluster", "name"], nulls_equal=True
-    )
-    if found.is_empty():
-        return pl.DataFrame(schema=_UNAVAILABLE)
-    used = on_nodes(attempts, nodes)
-    there = pl.coalesce("at_ns", pl.lit(window.end_ns))
-    running = used.filter(col.open).group_by("subject").agg(running=col.chips.sum())
-    last = used.filter(~col.open).group_by("subject").agg(over=col.end_ns.max())
-    rows = found.join(running, on="subject", how="left").join(last, on="subject", how="left")
-    since = pl.max_horizontal("last_busy_ns", "over", pl.lit(window.start_ns))
-    rows = rows.with_columns(
-        chips=col.chips_allocated - col.running.fill_null(0),
-        start_ns=since,
-        cause=pl.lit("leaked"),
-        end_ns=pl.min_horizontal(there, pl.lit(window.end_ns)),
-    )
-    return rows.filter(col.chips > 0, col.start_ns < col.end_ns).select(*_UNAVAILABLE)
 
 
 def on_nodes(attempts: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
