@@ -83,9 +83,9 @@ def _of_jobs(found: Records, as_of: int | None) -> tuple[pl.DataFrame, list[Noti
     latest = stitch.as_of_clusters(rows, found.sources, as_of)
     attempts = stitch.stitched(once, latest, as_of)
     whole = stitch.lost(attempts, found.scheduler_events)
-    differs = stitch.differing(whole)
+    doubts = [one for one in (stitch.differing(whole), stitch.endless(whole)) if one is not None]
     known = rows["eligible_ns"].null_count() < rows.height
-    return whole.with_columns(eligible_known=pl.lit(known)), [differs] if differs else []
+    return whole.with_columns(eligible_known=pl.lit(known)), doubts
 
 
 def _latest(found: Records, attempts: pl.DataFrame) -> int:

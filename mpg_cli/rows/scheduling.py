@@ -207,10 +207,10 @@ def _bounds(row: Mapping[str, Any]) -> tuple[float, float] | None:
 
 def _start_to_end(turns: Mapping[int, list[dict[str, Any]]]) -> float:
     """The time from start to end, suspension included, over all attempts."""
-    lengths = (
-        max((row["end_ns"] - row["start_ns"] for row in parts if row["start_ns"] is not None), default=0)
-        for parts in turns.values()
+    known = (
+        [row for row in parts if None not in (row["start_ns"], row["end_ns"])] for parts in turns.values()
     )
+    lengths = (max((row["end_ns"] - row["start_ns"] for row in parts), default=0) for parts in known)
     return sum(lengths) / SECOND
 
 

@@ -50,12 +50,13 @@ def stitched(records: pl.DataFrame, as_of: pl.DataFrame, given: int | None = Non
 
 
 def _clean(rows: pl.DataFrame) -> pl.DataFrame:
-    """No start for what waits (controllers put the one they expect), none after the end."""
+    """No start for what waits (controllers put the one they expect), no end before the start."""
     waits = col.state.is_in(WAITING).fill_null(value=False) & (
         col.start_ns.is_null() | col.end_ns.is_null() | (col.start_ns >= col.as_of_ns)
     )
     start = pl.when(~waits).then("start_ns")
-    rows = rows.with_columns(start_ns=start, end_ns=pl.when(~waits).then("end_ns"))
+    ends = ~waits & ~(col.end_ns < col.start_ns).fill_null(value=False)
+    rows = rows.with_columns(start_ns=start, end_ns=pl.when(ends).then("end_ns"))
     # cancelled while it waited: controllers write the end as the start, accounting writes none
     never = (col.start_ns == col.end_ns) & (col.chips.fill_null(0) == 0)
     return rows.with_columns(start_ns=pl.when(~never.fill_null(value=False)).then("start_ns"))
@@ -149,6 +150,17 @@ def differing(attempts: pl.DataFrame) -> Notice | None:
     job = told["job"][0]
     message = (
         f"elapsed time of job {job} and others is not that from start to end, which chip-time is told from"
+    )
+    return Notice("inconsistent_times", message, told.height)
+
+
+def endless(attempts: pl.DataFrame) -> Notice | None:
+    """What ran and is over, but of which no record says when it ended, or how long it ran."""
+    told = attempts.filter(~col.open, col.start_ns.is_not_null(), col.end_ns.is_null())
+    if told.is_empty():
+        return None
+    message = (
+        f"job {told['job'][0]} and others ran, until when is not recorded: no chip-time is counted for it"
     )
     return Notice("inconsistent_times", message, told.height)
 
@@ -257,13 +269,12 @@ def _resubmitted(attempts: pl.DataFrame, added: pl.DataFrame) -> pl.DataFrame:
         ends, on="at", by=["cluster", "raw_id"], strategy="backward", check_sortedness=False
     )
     late = col.requeued.is_not_null() & (col.submit_ns < col.requeued)
+    waited = (pl.coalesce("start_ns", "end_ns") - col.requeued).clip(0)
     rows = rows.with_columns(
         submit_ns=pl.when(late).then("requeued").otherwise("submit_ns"),
         eligible_ns=pl.when(late & (col.eligible_ns < col.requeued))
         .then("requeued")
         .otherwise("eligible_ns"),
+        queue_wait_ns=pl.when(late).then(waited).otherwise("queue_wait_ns"),
     )
-    waited = (pl.coalesce("start_ns", "end_ns") - col.submit_ns).clip(0)
-    return rows.with_columns(queue_wait_ns=pl.when(late).then(waited).otherwise("queue_wait_ns")).drop(
-        "at", "requeued"
-    )
+    return rows.drop("at", "requeued")

@@ -76,10 +76,11 @@ def _placed(read: pl.DataFrame, tz: str) -> Times:
         local=placed.dt.epoch("s"), twice=(placed != last).fill_null(value=False), named=_offset(col.zone)
     )
     seconds = pl.when(zoned).then(col.wall.dt.epoch("s") - col.named).otherwise(pl.coalesce("epoch", "local"))
+    far = dated & ~seconds.is_between(0, LATEST).fill_null(value=True)
     done = read.select(
-        ns=seconds * SECOND + col.fraction,
+        ns=pl.when(~far).then(seconds) * SECOND + col.fraction,
         naive=dated & ~zoned,
-        bad=~col.text.str.to_lowercase().is_in(list(NO_TIME)) & col.epoch.is_null() & ~dated,
+        bad=~col.text.str.to_lowercase().is_in(list(NO_TIME)) & col.epoch.is_null() & (~dated | far),
         unsure=col.twice | (dated & ~zoned & col.local.is_null()),
     )
     bad = done["bad"].fill_null(value=False)

@@ -295,7 +295,9 @@ def on_nodes(attempts: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     A node that is not listed has no number.
     """
     started = attempts.filter(col.start_ns.is_not_null(), col.chips > 0)
-    lists = started.with_columns(name=col.nodes.str.json_decode(pl.List(pl.String)))
+    # without the texts, of which as many copies would be made as there are nodes
+    names = col.nodes.str.json_decode(pl.List(pl.String))
+    lists = started.select("id", "cluster", "start_ns", "end_ns", "chips", "open", name=names)
     many = col.name.list.len()
     spread = (
         lists.filter(many > 0)
@@ -304,7 +306,7 @@ def on_nodes(attempts: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         .with_columns(chips=col.chips // col.many + (col.nth < col.chips % col.many).cast(pl.Int64))
     )
     numbers = nodes.select("cluster", "name", subject="node")
-    met = _as_stated(spread).join(
+    met = _as_stated(spread, started).join(
         numbers, on=["cluster", "name"], how="left", nulls_equal=True, maintain_order="left"
     )
     return met.filter(col.chips > 0).select("subject", "id", "start_ns", "end_ns", "chips", "open")
@@ -326,14 +328,16 @@ def on_types(attempts: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     return _to_pseudo(both, nodes).select("subject", "id", "start_ns", "end_ns", "chips", "open")
 
 
-def _as_stated(spread: pl.DataFrame) -> pl.DataFrame:
+def _as_stated(spread: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """The chips that the file states for the node, where it states them."""
-    told = spread.filter(col.chips_by_node.is_not_null())
+    told = attempts.filter(col.chips_by_node.is_not_null())
     if told.is_empty():
         return spread
-    tables = {text: json.loads(text) for text in told["chips_by_node"].unique()}
-    stated = [
-        tables[text].get(name) if text is not None else None
-        for text, name in spread.select("chips_by_node", "name").iter_rows()
+    rows = [
+        (row, name, count)
+        for row, text in told.select("id", "chips_by_node").iter_rows()
+        for name, count in json.loads(text).items()
     ]
-    return spread.with_columns(chips=pl.coalesce(pl.Series(stated, dtype=pl.Int64), "chips"))
+    stated = pl.DataFrame(rows, schema={"id": pl.Int64, "name": pl.String, "stated": pl.Int64}, orient="row")
+    met = spread.join(stated, on=["id", "name"], how="left", maintain_order="left")
+    return met.with_columns(chips=pl.coalesce("stated", "chips")).drop("stated")

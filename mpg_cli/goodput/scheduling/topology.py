@@ -8,7 +8,9 @@ from polars import col
 
 def leaves(topology: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """subject (the node), leaf: the innermost group that each node is in; nodes in none are left out."""
-    lists = topology.with_columns(name_of=col.nodes.str.json_decode(pl.List(pl.String))).explode("name_of")
+    # without the texts, which as many copies as there are nodes would be made of
+    lists = topology.select("cluster", "name", "level", name_of=col.nodes.str.json_decode(pl.List(pl.String)))
+    lists = lists.explode("name_of")
     inner = lists.sort("level").unique(["cluster", "name_of"], keep="first", maintain_order=True)
     named = inner.select("cluster", leaf="name", name="name_of")
     met = nodes.select("cluster", "name", subject="node").join(

@@ -52,7 +52,8 @@ def spans(attempts: pl.DataFrame) -> pl.DataFrame:
     The last is the cause of the time until it was eligible, which is not after the start, and is the end of the wait
     of what never was.
     """
-    waits = attempts.filter(col.queue_wait_ns > 0).with_columns(until_ns=pl.coalesce("start_ns", "end_ns"))
+    # pods wait to be scheduled, and start later
+    waits = attempts.filter(col.queue_wait_ns > 0).with_columns(until_ns=col.submit_ns + col.queue_wait_ns)
     stated = pl.coalesce("eligible_ns", pl.when(col.eligible_known).then("until_ns").otherwise("submit_ns"))
     eligible = pl.min_horizontal(pl.max_horizontal(stated, "submit_ns"), "until_ns")
     return waits.with_columns(eligible_ns=eligible, before=_before()).select(_KEPT)

@@ -38,7 +38,7 @@ def column(texts: pl.Series, tz: str) -> Column:
     plain = col.text.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False)
     seconds = col.text.cast(pl.Int64, strict=False)
     frame = frame.with_columns(
-        wall=plain, epoch=pl.when(seconds.is_between(100_000_000, wall_times.LATEST)).then(seconds)
+        wall=_possible(plain), epoch=pl.when(seconds.is_between(100_000_000, wall_times.LATEST)).then(seconds)
     )
     zone = frame["wall"].dt.replace_time_zone(tz or "UTC", ambiguous="earliest", non_existent="null")
     last = frame["wall"].dt.replace_time_zone(tz or "UTC", ambiguous="latest", non_existent="null")
@@ -51,12 +51,17 @@ def column(texts: pl.Series, tz: str) -> Column:
     return _with_rest(frame, tz)
 
 
+def _possible(time: pl.Expr) -> pl.Expr:
+    """Times that nanoseconds since 1970 can hold, null for others."""
+    return pl.when(time.dt.epoch("s").is_between(0, wall_times.LATEST)).then(time)
+
+
 def _with_rest(frame: pl.DataFrame, tz: str) -> Column:
     """Completed with the texts of other forms."""
     other = frame["text"].is_not_null() & frame["wall"].is_null() & frame["epoch"].is_null()
     if other.any():
         zoned = col.text.str.to_datetime("%Y-%m-%dT%H:%M:%S%z", time_unit="us", strict=False)
-        frame = frame.with_columns(pl.coalesce("ns", zoned.dt.epoch("s") * SECOND).alias("ns"))
+        frame = frame.with_columns(pl.coalesce("ns", _possible(zoned).dt.epoch("s") * SECOND).alias("ns"))
         other &= frame["ns"].is_null()
     texts = frame["text"].filter(other).unique()
     if texts.len():
