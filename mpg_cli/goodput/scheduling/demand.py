@@ -31,6 +31,7 @@ LIMITS = (
     "reservation",
     "group",
 )
+MAX_SWITCH_WAIT_NS = 300 * 10**9
 SEGMENTS = {"class": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "status": pl.String}
 
 
@@ -56,6 +57,23 @@ def classify(waits: pl.DataFrame, inventory: Inventory) -> pl.DataFrame:
     known = (col.need > 0) & (col.pools != "")
     number = pl.struct("pools", "need", "nodes_asked", "switches", "limited").rank("dense").cast(pl.Int64) - 1
     return asked.with_columns(pl.when(known).then(number).alias("class"))
+
+
+def after_switches(waits: pl.DataFrame) -> pl.DataFrame:
+    """The waits that go on after their wish for few switches has run out, from then on and without it.
+
+    waits: see `classify`. Slurm lets a job wait for its switches for the time it says, but no longer than
+    max_switch_wait, which is five minutes where nobody changed it. The classes are new ones.
+    """
+    longest = pl.min_horizontal(
+        col.switches_wait_ns.fill_null(MAX_SWITCH_WAIT_NS), pl.lit(MAX_SWITCH_WAIT_NS)
+    )
+    wish = waits.filter(col.switches.is_not_null(), col("class").is_not_null(), ~col.limited)
+    rows = wish.with_columns(eligible_ns=col.eligible_ns + longest, switches=pl.lit(None, pl.Int64))
+    most = waits["class"].max()
+    number = pl.struct("pools", "need", "nodes_asked").rank("dense").cast(pl.Int64)
+    rows = rows.filter(col.eligible_ns < col.until_ns)
+    return rows.with_columns((number + (most if isinstance(most, int) else 0)).alias("class"))
 
 
 def _limited() -> pl.Expr:

@@ -67,6 +67,13 @@ def stretches(
     return cut.filter(col.start_ns < col.end_ns)
 
 
+def of_classes(waits: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """What keeps each of the waits from starting as its class has it: id, start_ns, end_ns, status."""
+    spans = waits.select("id", "class", start_ns="eligible_ns", end_ns="until_ns")
+    found = intervals.clip(spans, segments, ["class"], keep=["status"])
+    return found.select("id", "start_ns", "end_ns", "status")
+
+
 def applied(
     waits: pl.DataFrame, segments: pl.DataFrame, said: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -79,8 +86,8 @@ def applied(
     replayed = intervals.clip(spans, segments, ["class"], keep=["status"])
     unsaid = intervals.subtract(spans, said, ["id"])
     rest = intervals.clip(replayed, unsaid, ["id"])
-    most = waits["class"].max()
-    base = most + 1 if isinstance(most, int) else 0
+    most = [known for known in (waits["class"].max(), segments["class"].max()) if isinstance(known, int)]
+    base = max(most, default=-1) + 1
     numbers = spans.select("id", own=pl.int_range(pl.len(), dtype=pl.Int64) + base)
     shape = ("id", "start_ns", "end_ns", "status")
     own = pl.concat([said.select(shape), rest.select(shape)]).join(numbers, on="id")

@@ -41,8 +41,8 @@ _HOLDS = {
 
 # what the replay needs of a waiting attempt
 _KEPT = (
-    "id", "kind", "cluster", "partition", "chip_type", "chips", "chips_requested", "node_count", "switches", "reason",
-    "priority", "submit_ns", "eligible_ns", "until_ns", "before",
+    "id", "kind", "cluster", "partition", "chip_type", "chips", "chips_requested", "node_count", "switches",
+    "switches_wait_ns", "reason", "priority", "submit_ns", "eligible_ns", "until_ns", "before",
 )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class Attempt:
     kind: str | None = None
     partition: str | None = None
     switches: int | None = None
+    patience: int = 300  # seconds for which it waits for few switches
     priority: int | None = None
     reason: str | None = None
     suspended: int = 0
@@ -102,13 +103,13 @@ class Cluster:
         )
 
     def leaked(self, node: Node) -> tuple[int, int]:
-        """Chips in use though nothing runs there, and since when: from when the last thing did."""
-        if node.in_use is None:
-            return 0, 0
+        """Chips in use though nothing runs there, and since when: from when something last ran or began there."""
         mine = [one for one in self.attempts if one.start is not None and one.chips.get(node.name)]
-        running = sum(one.chips[node.name] for one in mine if one.state == "RUNNING")
-        since = max((one.end for one in mine if one.state != "RUNNING"), default=0)
-        return max(node.in_use - running, 0), since
+        if node.in_use is None or not mine:
+            return 0, 0
+        running = [one for one in mine if one.state == "RUNNING"]
+        since = max(one.start or 0 if one in running else one.end for one in mine)
+        return max(node.in_use - sum(one.chips[node.name] for one in running), 0), since
 
     def lost(self, node: Node, second: int) -> dict[str, int]:
         """Chips of a node that nobody holds and nobody can get, by cause."""
@@ -154,7 +155,8 @@ class Cluster:
         able = [name for name, chips in free.items() if chips >= each]
         if len(able) < count:
             return "fragmentation"
-        if one.switches is not None and any(self.leaves.values()):
+        wishes = one.switches is not None and second < one.ready + one.patience
+        if wishes and any(self.leaves.values()):
             under = Counter(self.leaves[name] for name in able if self.leaves[name])
             if sum(sorted(under.values(), reverse=True)[: max(one.switches, 1)]) < count:
                 return "topology"

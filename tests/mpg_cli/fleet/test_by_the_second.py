@@ -97,6 +97,7 @@ def clusters(draw: DrawFn) -> Cluster:
             "kind": draw(st.sampled_from([None, "h100", "a100"])),
             "partition": draw(st.sampled_from([None, "p", "q", "p,q"])),
             "switches": draw(st.sampled_from([None, None, 1, 2])),
+            "patience": draw(st.sampled_from([300, 4, 9])),
             "priority": draw(st.sampled_from([None, 1, 2])),
             "reason": draw(st.sampled_from(REASONS)),
         }
@@ -131,6 +132,7 @@ def record(one: Attempt) -> dict[str, Any]:
         "chips": sum(one.chips.values()), "chips_requested": one.need,
         "nodes": json.dumps(list(one.chips)) if one.chips else None, "node_count": one.count, "chip_type": one.kind,
         "partition": one.partition, "switches": one.switches, "priority": one.priority, "reason": one.reason,
+        "switches_wait_ns": None if one.patience == 300 else one.patience * S,
     }  # fmt: skip
 
 
@@ -166,7 +168,7 @@ def told_account(found: Computed) -> Counter[tuple[str, tuple[str, ...], str]]:
     return +told
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(clusters(), st.integers(0, END - 1), st.integers(1, END))
 def test_every_second(cluster: Cluster, begin: int, length: int) -> None:
     end = min(begin + length, END)
