@@ -65,11 +65,10 @@ def beside(report: dict[str, Any]) -> dict[tuple[str, str, str | None, str | Non
 
 @pytest.mark.parametrize(
     ("files", "allocated"),
-    [((OLD,), 28_103), ((OLD, LOG), 28_919), ((SLURM / "22.05",), 28_919)],
-    ids=["accounting", "with the controller's log", "whole folder"],
+    [((OLD,), 28_103), ((OLD, LOG), 28_919)],
+    ids=["accounting", "with the controller's log"],
 )
 def test_the_hour(files: tuple[Path, ...], allocated: int) -> None:
-    """Of the folder too, which has every export twice, by two snapshots, and two of them in New York time."""
     report = analysed(*files, *HOUR)
     found = ledger(report)
     assert (found["unobserved"], found["down"], found["leaked"]) == (allocated, 2_096, 2_464)
@@ -81,10 +80,14 @@ def test_the_hour(files: tuple[Path, ...], allocated: int) -> None:
     assert (about["clusters"], about["chips"]) == (["mpgtest"], 64)
 
 
-def test_what_is_left_idle_does_not_depend_on_how_many_files_tell_it() -> None:
-    assert ledger(analysed(OLD, LOG, *HOUR)) == ledger(analysed(SLURM / "22.05", *HOUR))
-    waits = [analysed(*files, *HOUR)["scheduling"]["waits"] for files in ((OLD, LOG), (SLURM / "22.05",))]
-    assert waits[0] == waits[1]
+def test_every_file_there_is() -> None:
+    """Two snapshots with every export twice, two of them in New York time, say what one says."""
+    whole, one = (analysed(*files, *HOUR) for files in ((SLURM / "22.05",), (OLD, LOG)))
+    assert ledger(whole) == ledger(one)
+    for part in ("waits", "preemptions", "segments", "reconciled", "claimed_ns", "jobs", "attempts"):
+        assert whole["scheduling"][part] == one["scheduling"][part], part
+    assert integrity(whole) == integrity(one)
+    assert not whole["scheduling"]["naive"]
 
 
 def test_integrity() -> None:
@@ -94,7 +97,7 @@ def test_integrity() -> None:
     assert "lost_attempts" not in integrity(analysed(OLD, *HOUR))
     assert integrity(analysed(OLD, LOG, *HOUR))["lost_attempts"] == LOST
     unwanted = {"no_duplicates", "capacity_assumed", "oversubscribed", "outside_capacity"}
-    for report in (analysed(OLD, *HOUR), analysed(SLURM / "22.05", *HOUR), analysed(NEW, *AFTERNOON)):
+    for report in (analysed(OLD, *HOUR), analysed(OLD, LOG, *HOUR), analysed(NEW, *AFTERNOON)):
         assert not integrity(report).keys() & unwanted
 
 
@@ -253,7 +256,7 @@ def causes() -> dict[str, Counter[str]]:
 
     Job 10 never became eligible, which is why no record has it.
     """
-    waits = told(analysed(SLURM / "22.05", *HOUR))
+    waits = told(analysed(OLD, LOG, *HOUR))
     found: dict[str, Counter[str]] = {}
     assert "10" not in waits
     for job, when, reason in samples():

@@ -168,7 +168,7 @@ def told_account(found: Computed) -> Counter[tuple[str, tuple[str, ...], str]]:
     return +told
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(clusters(), st.integers(0, END - 1), st.integers(1, END))
 def test_every_second(cluster: Cluster, begin: int, length: int) -> None:
     end = min(begin + length, END)
