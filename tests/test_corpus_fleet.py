@@ -234,7 +234,7 @@ def samples() -> Iterator[tuple[str, float, str]]:
     """What squeue said every two seconds of jobs that waited: printed id, when, reason."""
     for line in gzip.decompress(POLL.read_bytes()).decode().splitlines():
         when, job, _, state, reason, *_ = line.split("|")
-        if state == "PD":
+        if state in {"PD", "SE"}:
             yield job, float(when), reason
 
 
@@ -273,6 +273,7 @@ def causes() -> dict[str, Counter[str]]:
         ("BeginTime", {"begin_time", "requeue_delay"}),
         ("Dependency", {"dependency"}),
         ("JobHeldUser", {"hold"}),
+        ("job requeued in held state", {"hold"}),  # job 36, which is recorded as eligible all the while
         ("JobArrayTaskLimit", {"array_limit"}),
         ("QOSMaxGRESPerUser", {"limit"}),
         ("Resources", {"shortage", "unavailable", "fragmentation", "topology", "latency"}),

@@ -39,6 +39,8 @@ _HOLDS = {
 }
 
 
+HELD = ("REQUEUE_HOLD", "SPECIAL_EXIT")  # states of jobs that were requeued and are held
+
 # what the replay needs of a waiting attempt
 _KEPT = (
     "id", "kind", "cluster", "partition", "chip_type", "chips", "chips_requested", "node_count", "switches",
@@ -50,13 +52,23 @@ def spans(attempts: pl.DataFrame) -> pl.DataFrame:
     """The wait of each attempt that has one: what it asks for, submit_ns, eligible_ns, until_ns, and before.
 
     The last is the cause of the time until it was eligible, which is not after the start, and is the end of the wait
-    of what never was.
+    of what never was. What is held to the end is recorded as eligible all the same.
     """
     # pods wait to be scheduled, and start later
     waits = attempts.filter(col.queue_wait_ns > 0).with_columns(until_ns=col.submit_ns + col.queue_wait_ns)
-    stated = pl.coalesce("eligible_ns", pl.when(col.eligible_known).then("until_ns").otherwise("submit_ns"))
+    never = pl.when(col.eligible_known).then("until_ns").otherwise("submit_ns")
+    stated = pl.when(_kept_back().is_not_null()).then("until_ns").otherwise(pl.coalesce("eligible_ns", never))
     eligible = pl.min_horizontal(pl.max_horizontal(stated, "submit_ns"), "until_ns")
     return waits.with_columns(eligible_ns=eligible, before=_before()).select(_KEPT)
+
+
+def _kept_back() -> pl.Expr:
+    """What kept a job back that never started, if the last that was said of it is that: a hold, or an array's limit."""
+    plain = col.reason.str.to_lowercase().str.replace_all("[^a-z]", "")
+    held = plain.str.contains("held").fill_null(value=False) | col.state.is_in(HELD).fill_null(value=False)
+    array = (plain == "jobarraytasklimit").fill_null(value=False)
+    told = pl.when(held).then(pl.lit("hold")).when(array).then(pl.lit("array_limit"))
+    return pl.when(col.start_ns.is_null()).then(told)
 
 
 def _before() -> pl.Expr:
@@ -67,7 +79,7 @@ def _before() -> pl.Expr:
     held = pl.when(plain.str.starts_with("jobheld")).then(pl.lit("hold"))
     again = pl.when((col.attempt > 1) & ~col.resized).then(pl.lit("requeue_delay"))
     array = pl.when(col.array.is_not_null()).then(pl.lit("array_limit"))
-    return pl.coalesce(again, reason, held, hold, array, pl.lit("not_eligible"))
+    return pl.coalesce(_kept_back(), again, reason, held, hold, array, pl.lit("not_eligible"))
 
 
 def within(waits: pl.DataFrame, window: Window) -> pl.DataFrame:

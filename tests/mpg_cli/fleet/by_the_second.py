@@ -65,9 +65,15 @@ class Attempt:
 
     @property
     def ready(self) -> int:
-        """When it became eligible; what never did waited for that alone."""
+        """When it became eligible; what never did, or is held to the end, waited for that alone."""
+        if self.held:
+            return self.until
         known = self.until if self.eligible is None else self.eligible
         return min(max(known, self.submit), self.until)
+
+    @property
+    def held(self) -> bool:
+        return self.start is None and self.reason == "JobHeldUser"
 
     @property
     def limited(self) -> bool:
@@ -183,6 +189,8 @@ class Cluster:
 
     def cause(self, one: Attempt, second: int) -> str:
         """Why a job waits."""
+        if one.held:
+            return "hold"
         if second < one.ready:
             return "requeue_delay" if one.number > 1 else BEFORE.get(one.reason or "", "not_eligible")
         status = self.status(one, second)

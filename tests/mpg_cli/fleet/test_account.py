@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from mpg_cli.report.json import render as render_json
 from mpg_parsers.errors import UsageError
 from tests.mpg_cli.fleet.clusters import (
     S,
@@ -196,6 +198,12 @@ def test_ten_thousand_chips_for_a_year() -> None:
     assert made.goodput.sg is not None
     assert made.goodput.sg.denominator_ns == 10_000 * year * S
     assert made.totals.chip_seconds == 9_999 * (year // 2) + year
+    written = json.loads(render_json(made))
+    assert (
+        sum(row["chip_ns"] for row in written["ledger"])
+        == written["totals"]["capacity_ns"]
+        == 10_000 * year * S
+    )
     assert found.closed.claimed_ns == sums["unobserved"]
 
 
@@ -240,6 +248,38 @@ def test_idle_goes_to_the_first_in_line(
 ) -> None:
     # that the file tells when jobs were eligible is seen of a job long over
     assert idle(job(77, -9, -9, -8, "n1", 1), *running, *waiting) == cause
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ({"reason": "JobHeldUser"}, "hold"),
+        ({"reason": "JobHeldAdmin"}, "hold"),
+        ({"reason": "job requeued in held state"}, "hold"),
+        ({"state": "REQUEUE_HOLD"}, "hold"),
+        ({"state": "SPECIAL_EXIT", "reason": "None"}, "hold"),
+        ({"reason": "JobArrayTaskLimit", "array": "9"}, "array_limit"),
+        ({"reason": "Dependency"}, "latency"),  # met by the time it was eligible
+        ({"reason": "Dependency", "eligible": None}, "dependency"),
+        ({"reason": "BeginTime", "eligible": 200}, "begin_time"),
+    ],
+)
+def test_kept_back_to_the_end(more: dict[str, Any], cause: str) -> None:
+    """A held job is recorded as eligible, but is in no line: idle chips are not idle for it."""
+    row = job(9, 0, chips=4, node_count=1, **more)
+    found = computed(file([job(77, -9, -9, -8, "n1", 1), row], nodes=TWO), **WHOLE)
+    assert waits(found) == {"9": {cause: 100}}
+    assert causes(found) == {"policy" if cause == "latency" else "no_demand": 1600}
+
+
+def test_requeued_and_held() -> None:
+    rows = [
+        job(1, 0, 10, 30, state="REQUEUED"),
+        job(1, 30, state="PENDING", eligible=50, reason="JobHeldUser"),
+    ]
+    assert waits(computed(file(rows, nodes=TWO), **WHOLE)) == {"1": {"latency": 10, "hold": 70}}
+    rows[1] = job(1, 30, 70, 80, eligible=50, reason="JobHeldUser")  # released in the end
+    assert waits(computed(file(rows, nodes=TWO), **WHOLE)) == {"1": {"latency": 30, "requeue_delay": 20}}
 
 
 def test_down_chips_would_have_done() -> None:
