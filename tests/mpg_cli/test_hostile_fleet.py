@@ -117,3 +117,15 @@ def test_wait_after_a_lost_attempt_begins_at_the_requeue() -> None:
     for job in found["jobs"]:
         for attempt in job["attempts"]:
             assert sum(attempt["waits"].values()) == pytest.approx(attempt["queue_wait_s"])
+
+
+def test_more_capacity_than_can_be_accounted_for(tmp_path: Path) -> None:
+    """Chips times a year beyond any fleet: refused, where it took minutes and gigabytes."""
+    (tmp_path / "jobs").write_text(sacct({"end": 365 * 86400}))
+    found = analyze(tmp_path / "jobs", "--tz", "UTC", "--capacity", 10**8)
+    assert (found.status, "more chip-time than can be accounted for" in found.err) == (2, True)
+
+
+def test_times_near_the_end_of_int64(tmp_path: Path) -> None:
+    found = report(tmp_path, jobs=sacct({}, {"id": 2, "end": "2254-12-31T00:00:00"}), nodes=NODES)
+    assert found["scheduling"]["window_end"] == "2254-12-31T00:00:00Z"

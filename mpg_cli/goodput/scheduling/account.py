@@ -16,6 +16,7 @@ from polars import col
 
 from mpg_cli.goodput import intervals, ledger
 from mpg_cli.goodput.scheduling import supply
+from mpg_parsers.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ IDLE_CAUSES = {
     "fits": "policy", "limit": "policy", "hold": "policy", "unplaced": "idle_unexplained",
 }  # fmt: skip
 _LARGEST = 1 << 61  # chip-ns of a stretch of one subject: well within int64
-_CHUNKS = 1 << 20  # stretches of one subject at most
+_CHUNKS = 1 << 15  # stretches of one subject at most
 _IDLE_ORDER = tuple(dict.fromkeys(IDLE_CAUSES.values()))
 
 
@@ -154,15 +155,20 @@ def _resolved(
 
 
 def _cut(rows: pl.DataFrame, begin: int, length: int) -> pl.DataFrame:
-    """Rows with the subject times _CHUNKS plus the number of the stretch of time, cut where it changes."""
+    """Rows with the subject times _CHUNKS plus the number of the stretch of time, cut where it changes.
+
+    Raises UsageError for more stretches than that, as an impossible number of chips makes them.
+    """
     last = rows["end_ns"].max()
     count = (last - begin) // length + 1 if isinstance(last, int) else 1
+    if count > _CHUNKS:
+        message = "the window holds more chip-time than can be accounted for"
+        raise UsageError(message, hint="choose a shorter one with --from and --to, or fewer chips")
     numbered = rows.with_columns(col.subject * _CHUNKS)
-    if count <= 1:
+    if count <= 1 or not isinstance(last, int):
         return numbered
     starts = [begin + n * length for n in range(count)]
-    ends = [start + length for start in starts]
-    spans = pl.DataFrame({"start_ns": starts, "end_ns": ends, "chunk": list(range(count))})
+    spans = pl.DataFrame({"start_ns": starts, "end_ns": [*starts[1:], last], "chunk": list(range(count))})
     cut = intervals.clip(numbered, spans, [], keep=["chunk"])
     return cut.with_columns(subject=col.subject + col.chunk).drop("chunk")
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from mpg_parsers.kube.fields import Object, node_at, objects_at, quantity, text_at, texts_at
 
+MOST_CHIPS = 1 << 40  # of a workload
+MOST_OF_A_POD = 1 << 30
 # (resource, type of the chip or "" where another field says it), as device plugins register them
 RESOURCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), kind)
@@ -74,11 +76,14 @@ def accelerators(resources: dict[str, Any]) -> dict[str, int]:
     """The accelerators among the resources: resource → count, zeros left out."""
     found = {}
     for name, value in resources.items():
-        if any(pattern.fullmatch(name) for pattern, _ in RESOURCES) and (count := quantity(value)):
+        if (
+            any(pattern.fullmatch(name) for pattern, _ in RESOURCES)
+            and 0 < (count := quantity(value) or 0) <= MOST_OF_A_POD
+        ):
             found[name] = count
     neuron = next((name for name in NEURON if quantity(resources.get(name))), None)
     if neuron:
-        found[neuron] = quantity(resources[neuron]) or 0
+        found[neuron] = min(quantity(resources[neuron]) or 0, MOST_OF_A_POD)
     return found
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mpg_parsers.kube.chips import accelerators
-from mpg_parsers.kube.fields import MAX_MESSAGE, Object, as_json, int_at, node_at, text_at, uid_of
+from mpg_parsers.kube.fields import MAX_MESSAGE, Object, as_json, count_at, node_at, text_at, uid_of
 
 if TYPE_CHECKING:
     from mpg_parsers.kube.rows import Rows
@@ -111,7 +111,7 @@ def _times(value: Object, rows: Rows) -> tuple[int | None, int | None, int]:
     # eventTime has microseconds, which firstTimestamp, cut to seconds, has not
     precise = times[2]
     first = precise if precise is not None else next((ns for ns in times if ns is not None), created)
-    counts = [int_at(value, "count"), int_at(value, "deprecatedCount"), int_at(series, "count"), 1]
+    counts = [count_at(value, "count"), count_at(value, "deprecatedCount"), count_at(series, "count"), 1]
     last = max(known, default=first)
     return first, None if first is None or last is None else max(first, last), max(filter(None, counts))
 

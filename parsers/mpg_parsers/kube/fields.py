@@ -13,7 +13,7 @@ RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):?(\d\d))"
 )
 SECOND = 1_000_000_000
-MAX_INT = (1 << 63) - 1
+MAX_INT, MAX_COUNT, CENTURY = (1 << 63) - 1, (1 << 31) - 1, 100 * 366 * 86400
 MAX_LABELS, MAX_LABEL_TEXT, MAX_MESSAGE = 64, 256, 2000
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity
 QUANTITY = re.compile(r"([+-]?\d{1,30})(?:\.(\d{0,30}))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?")
@@ -52,6 +52,18 @@ def int_at(value: Any, *path: str) -> int | None:  # noqa: ANN401 - any JSON
     if isinstance(found, bool) or not isinstance(found, int):
         return None
     return found if -MAX_INT <= found <= MAX_INT else None
+
+
+def count_at(value: Any, *path: str) -> int | None:  # noqa: ANN401 - any JSON
+    """The count at the path, which is of 32 bits; None for what is negative or larger."""
+    found = int_at(value, *path)
+    return found if found is not None and 0 <= found <= MAX_COUNT else None
+
+
+def seconds_at(value: Any, *path: str) -> int | None:  # noqa: ANN401 - any JSON
+    """The length of time at the path, in ns; None for what is negative, or longer than a century."""
+    found = int_at(value, *path)
+    return found * SECOND if found is not None and 0 <= found <= CENTURY else None
 
 
 def labels_of(value: Object) -> dict[str, str]:

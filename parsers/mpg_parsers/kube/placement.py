@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from mpg_parsers.kube.fields import Object, int_at, node_at, objects_at, text_at, texts_at
+from mpg_parsers.kube.fields import Object, count_at, int_at, node_at, objects_at, text_at, texts_at
 
 HOSTNAME = "kubernetes.io/hostname"
 MAX_DOMAINS = 1 << 20
@@ -49,7 +49,7 @@ def read_placement(assignment: Object) -> Placement | None:
         return None
     pods = Counter[tuple[str, ...]]()
     for domain in objects_at(assignment, "domains"):
-        pods[tuple(texts_at(domain, "values"))] += int_at(domain, "count") or 0
+        pods[tuple(texts_at(domain, "values"))] += count_at(domain, "count") or 0
     for part in objects_at(assignment, "slices"):
         found = _slice(part, len(levels))
         if found is None or len(pods) + len(found) > MAX_DOMAINS:
@@ -87,10 +87,10 @@ def _values(level: Object, domains: int) -> list[str] | None:
 
 def _counts(part: Object, domains: int) -> list[int] | None:
     counts = part.get("podCounts")
-    same = int_at(part, "universalPodCount")
+    same = count_at(part, "universalPodCount")
     each: Any = counts
     if isinstance(counts, dict):
-        same = int_at(counts, "universal")
+        same = count_at(counts, "universal")
         each = counts.get("individual", counts.get("podCounts"))
     if same is not None:
         return [same] * domains

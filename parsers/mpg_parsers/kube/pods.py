@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from mpg_parsers.kube.chips import POOL_LABELS, type_of, wish_of
 from mpg_parsers.kube.events import why_unschedulable
 from mpg_parsers.kube.fields import (
-    SECOND,
     Object,
     annotations_of,
     as_json,
     conditions_of,
+    count_at,
     holds,
     instant,
     int_at,
@@ -20,6 +20,7 @@ from mpg_parsers.kube.fields import (
     listed_labels,
     node_at,
     objects_at,
+    seconds_at,
     text_at,
     uid_of,
 )
@@ -89,14 +90,14 @@ def _row(value: Object, uid: str, run: Run) -> dict[str, object]:
     wish, node = wish_of(spec), text_at(value, "spec", "nodeName")
     kept = {**labels, **{key: text for key, text in annotations_of(value).items() if key == WORKLOAD}}
     chips = wish.chips if node or run.start is not None else 0
-    limit, kind = int_at(spec, "activeDeadlineSeconds"), wish.chip_type or None
+    limit, kind = seconds_at(spec, "activeDeadlineSeconds"), wish.chip_type or None
     pool = wish.pool or next((labels[key] for key in POOL_LABELS if key in labels), None)
     ran = None if run.start is None or run.end is None else max(0, run.end - run.start)
     return {
         "kind": "pod", "raw_id": uid, "job": text_at(value, "metadata", "name"), "name": None,
         "owner": owner_of(value), "user": text_at(value, "metadata", "namespace") or None,
         "account": labels.get(QUEUE), "partition": pool, "qos": text_at(spec, "priorityClassName") or None,
-        "priority": int_at(spec, "priority"), "run_ns": ran, "limit_ns": limit * SECOND if limit else None,
+        "priority": int_at(spec, "priority"), "run_ns": ran, "limit_ns": limit or None,
         "chips": chips, "chips_requested": wish.chips, "chip_type": kind,
         "chips_by_type": as_json({kind: chips}) if kind and chips else _by_resource(wish.resources, chips),
         "nodes": as_json([node]) if node else None, "chips_by_node": as_json({node: chips}) if node else None,
@@ -118,7 +119,7 @@ def _run(value: Object, rows: Rows) -> Run:
     running = False
     main = objects_at(value, "status", "containerStatuses")
     for status in (*objects_at(value, "status", "initContainerStatuses"), *main):
-        restarts += int_at(status, "restartCount") or 0
+        restarts += count_at(status, "restartCount") or 0
         for state in (node_at(status, "state"), node_at(status, "lastState")):
             for part in (node_at(state, "running"), node_at(state, "terminated")):
                 started = rows.at(part.get("startedAt"))

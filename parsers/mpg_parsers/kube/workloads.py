@@ -6,19 +6,20 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpg_parsers.kube.chips import Wish, accelerators, wish_of
+from mpg_parsers.kube.chips import MOST_CHIPS, Wish, accelerators, wish_of
 from mpg_parsers.kube.events import PREEMPTOR
 from mpg_parsers.kube.fields import (
-    SECOND,
     Object,
     as_json,
     conditions_of,
+    count_at,
     holds,
     int_at,
     labels_of,
     listed_labels,
     node_at,
     objects_at,
+    seconds_at,
     text_at,
     uid_of,
 )
@@ -107,6 +108,7 @@ def _row(value: Object, uid: str, *, admitted: bool) -> dict[str, object]:
     asked, least = (
         sum(s.chips_each * n for s, n in ((s, getattr(s, name)) for s in sets)) for name in ("count", "least")
     )
+    chips, asked, least = (min(count, MOST_CHIPS) for count in (chips, asked, least))
     kinds, shapes = (
         {s.wish.chip_type for s in sets if s.chips_each},
         {s.wish.shape for s in sets if s.chips_each},
@@ -114,8 +116,8 @@ def _row(value: Object, uid: str, *, admitted: bool) -> dict[str, object]:
     pools = {s.flavor or s.wish.pool for s in sets if s.chips_each}
     kind = kinds.pop() if len(kinds) == 1 else ""
     nodes = _by_node(sets) if admitted else None
-    limit = int_at(spec, "maximumExecutionTimeSeconds")
-    past = int_at(value, "status", "accumulatedPastExecutionTimeSeconds")
+    limit = seconds_at(spec, "maximumExecutionTimeSeconds")
+    past = seconds_at(value, "status", "accumulatedPastExecutionTimeSeconds")
     owner = controller_of(value)
     labels = labels_of(value)
     if text_at(owner, "uid"):
@@ -126,8 +128,8 @@ def _row(value: Object, uid: str, *, admitted: bool) -> dict[str, object]:
         "name": text_at(owner, "name") or None, "user": text_at(value, "metadata", "namespace") or None,
         "account": text_at(spec, "queueName") or None, "partition": pools.pop() or None if len(pools) == 1 else None,
         "qos": text_at(spec, "priorityClassName") or text_at(spec, "priorityClassRef", "name") or None,
-        "priority": int_at(spec, "priority"), "limit_ns": limit * SECOND if limit else None,
-        "run_ns": past * SECOND if past is not None else None,
+        "priority": int_at(spec, "priority"), "limit_ns": limit or None,
+        "run_ns": past,
         "chips": chips, "chips_requested": asked, "chips_least": least if least < asked else None,
         "chip_type": kind or None, "chips_by_type": as_json({kind: chips}) if kind and chips else None,
         "nodes": as_json(sorted(nodes)) if nodes else None, "chips_by_node": as_json(nodes) if nodes else None,
@@ -145,8 +147,8 @@ def pod_sets(value: Object) -> list[PodSet]:
 
 
 def _pod_set(part: Object, given: Object | None) -> PodSet:
-    asked = int_at(part, "count")
-    count = 1 if asked is None else max(0, asked)
+    asked = count_at(part, "count")
+    count = 1 if asked is None else asked
     wish, request = wish_of(node_at(part, "template", "spec")), node_at(part, "topologyRequest")
     level = (
         text_at(request, "required")
@@ -154,13 +156,13 @@ def _pod_set(part: Object, given: Object | None) -> PodSet:
         or wish_of_template(node_at(part, "template"))
     )
     slice_level, size = text_at(request, "podSetSliceRequiredTopology"), int_at(request, "podSetSliceSize")
-    got = int_at(given, "count") if given else None
+    got = count_at(given, "count") if given else None
     flavors = node_at(given, "flavors")
     usage = accelerators(node_at(given, "resourceUsage"))
     return PodSet(
-        wish, count, min(count, int_at(part, "minCount") or count), level or None,
+        wish, count, min(count, count_at(part, "minCount") or count), level or None,
         f"{size or 1} pods share {slice_level}" if slice_level else None,
-        None if given is None else count if got is None else max(0, got),
+        None if given is None else count if got is None else got,
         read_placement(node_at(given, "topologyAssignment")),
         next((flavor for name, flavor in flavors.items() if isinstance(flavor, str) and accelerators({name: 1})), ""),
         sum(usage.values()),
@@ -178,7 +180,7 @@ def _by_node(sets: list[PodSet]) -> dict[str, int] | None:
             return None
         for node, count in nodes.items():
             total[node] += count * part.chips_each
-    return dict(total)
+    return {node: min(chips, MOST_CHIPS) for node, chips in total.items()}
 
 
 def _placed(sets: list[PodSet]) -> bool | None:
@@ -191,8 +193,8 @@ def _placed(sets: list[PodSet]) -> bool | None:
 
 def _restarts(value: Object) -> int | None:
     """Evictions as counted; requeueing after a timeout has a count of its own."""
-    counted = [int_at(e, "count") or 0 for e in objects_at(value, "status", "schedulingStats", "evictions")]
-    requeued = int_at(value, "status", "requeueState", "count")
+    counted = [count_at(e, "count") or 0 for e in objects_at(value, "status", "schedulingStats", "evictions")]
+    requeued = count_at(value, "status", "requeueState", "count")
     return max(sum(counted), requeued or 0) if counted or requeued is not None else None
 
 
