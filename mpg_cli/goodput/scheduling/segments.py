@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 JOB_KEYS = ("size", "user", "account", "partition", "qos", "chip_type", "cluster")
 NO_VALUE = "(none)"
+POOL = "pool"
 MOST = 200  # parts of one kind; the rest are added up
 REST = "(all others)"
 
@@ -95,11 +96,16 @@ def _parts(by: str, rows: pl.DataFrame) -> Iterator[Segment]:
 
 
 def of_fleet(closed: pl.DataFrame, inventory: Inventory) -> Iterator[Segment]:
-    """The parts of the fleet by cluster and type of chips, where there are several. closed: rows with pool."""
-    pools = inventory.nodes.unique("pool").select("pool", "cluster", "chip_type")
+    """The parts of the fleet by cluster, type of chips and pool, where there are several. closed: rows with pool.
+
+    A pool is the nodes of one type that are in the same partitions.
+    """
+    parts = col.partitions.list.sort().list.join(", ")
+    pools = inventory.nodes.unique("pool").select("pool", "cluster", "chip_type", partitions=parts)
     rows = closed.join(pools, on="pool")
-    for by in ("cluster", "chip_type"):
-        if pools[by].n_unique() < 2:
+    kinds = pools["chip_type"].n_unique()
+    for by in ("cluster", "chip_type", "partitions"):
+        if pools[by].n_unique() < 2 or (by == "partitions" and pools["pool"].n_unique() == kinds):
             continue
         sums = rows.group_by(key=col(by).fill_null(NO_VALUE), cause="cause").agg(
             chip_ns=col.chip_ns.cast(pl.Int128).sum()
@@ -108,7 +114,7 @@ def of_fleet(closed: pl.DataFrame, inventory: Inventory) -> Iterator[Segment]:
             causes = {cause: int(ns) for cause, ns in found.select("cause", "chip_ns").iter_rows()}
             allocated = causes.pop(ALLOCATED, 0)
             whole = allocated + sum(causes.values())
-            yield Segment(by, str(key), "fleet", 0, whole, allocated, causes)
+            yield Segment(POOL if by == "partitions" else by, str(key), "fleet", 0, whole, allocated, causes)
 
 
 def ratios(segments: Iterable[Segment], by: str) -> Mapping[str, tuple[int, int]]:
