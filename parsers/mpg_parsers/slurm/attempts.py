@@ -41,6 +41,7 @@ class Attempts:
     naive, as_of_ns   as in the table `sources`
     moved     records that a change of clocks would explain
     bad, bad_time   rows with a time that is none, and column and text of the first such time
+    nameless  rows without the number of a job
     """
 
     tz: str = ""
@@ -51,15 +52,24 @@ class Attempts:
     rows: int = 0
     bad: Found = field(default_factory=Found)
     bad_time: tuple[str, str] | None = None
+    nameless: Found = field(default_factory=Found)
 
     def batch(self, records: pl.DataFrame) -> pl.DataFrame:
-        """Rows of `attempts`; steps are left out, and rows with a time that is none, which `bad` lists."""
+        """Rows of `attempts`; steps are left out, and what `bad` and `nameless` list."""
         records = _without_steps(records)
-        frame = self._timed(_identified(records).hstack(_columns(records)))
+        frame = self._timed(self._named(_identified(records).hstack(_columns(records))))
         frame = self._with_chips(frame)
         frame = frame.hstack(_nodes(frame)).hstack(_wishes(frame)).hstack(_labels(frame))
         self._remember(frame)
         return ATTEMPTS.conform(frame)
+
+    def _named(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without the rows that are of no job."""
+        lost = frame.filter(col.raw_id.is_null())
+        if lost.is_empty():
+            return frame
+        self.nameless.add(lost["line"][0], "?", lost.height)
+        return frame.filter(col.raw_id.is_not_null())
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """With all times; without the rows in which one is no time."""

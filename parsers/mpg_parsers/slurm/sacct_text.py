@@ -136,6 +136,7 @@ def tell(about: About, attempts: Attempts, columns: bool = True) -> None:  # noq
         )
         about.notice("no_chips", f"no record counts accelerators: {why}")
     attempts.bad.left_out(about, "a time that is none")
+    attempts.nameless.left_out(about, "no id of a job")
     if attempts.moved:
         message = f"a change of clocks (DST) lies within {attempts.moved} jobs of the file: give --tz"
         about.notice("naive_time", message, attempts.moved)
