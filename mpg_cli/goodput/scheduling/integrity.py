@@ -55,16 +55,19 @@ def without_duplicates(attempts: pl.DataFrame) -> Iterator[Found]:
 
 
 def _resubmitted(first: pl.DataFrame, since: object) -> pl.DataFrame:
-    """First records that were submitted after a job with a higher number was.
+    """First records that were submitted after a job with a higher number was, though not after one with a lower.
 
-    since: the first end of any; what ended before that may only lie outside the period that was asked for.
+    The latter are those whose numbers have begun anew. since: the first end of any; what ended before that may only lie
+    outside the period that was asked for.
     """
     numbered = first.with_columns(number=col.raw_id.cast(pl.Int64, strict=False)).filter(
         col.number.is_not_null(), col.submit_ns.is_not_null(), col.array.is_null()
     )
     later = numbered.sort("cluster", "number", descending=True)
-    earliest = col.submit_ns.cum_min().shift(1).over("cluster")
-    return later.filter(col.submit_ns > earliest + NEAR, col.submit_ns >= pl.lit(since, pl.Int64))
+    above = col.submit_ns.cum_min().shift(1).over("cluster")
+    below = col.submit_ns.cum_min(reverse=True).shift(-1).over("cluster")
+    again = (col.submit_ns > above + NEAR) & (below <= above)
+    return later.filter(again, col.submit_ns >= pl.lit(since, pl.Int64))
 
 
 def resized(attempts: pl.DataFrame, window: Window) -> Iterator[Found]:
@@ -157,7 +160,7 @@ def of_capacity(inventory: Inventory, closed: Account | None, attempts: pl.DataF
         yield Found("capacity_unknown", message, 1, None)
         return
     if "all the time" in inventory.basis or inventory.basis == "--capacity":
-        message = "the capacity is assumed to have been the same all the time: a history (sacctmgr show event) tells"
+        message = "the capacity is assumed to have been the same all the time: no history of it is given"
         yield Found("capacity_assumed", message, 1, None)
     if closed.outside_ns:
         message = "held by attempts on nodes, or at times, for which no capacity is known: not in the account"

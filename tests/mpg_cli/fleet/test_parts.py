@@ -51,8 +51,10 @@ def test_nothing_to_say() -> None:
         ([job(3, 0, 5, 20), job(4, 40, 50, 60), job(5, 10, 20, 30)], 1),
         ([job(3, 0, 5, 20), job(4, 10, 12, 40, state="REQUEUED"), job(4, 40, 50, 60), job(5, 10, 20, 30)], 0),
         ([job(3, 0, 5, 20), job(4, 11, 50, 60), job(5, 10, 20, 30)], 0),  # numbers are given within a moment
+        # the numbers began anew
+        ([job(900, 0, 5, 20), job(901, 5, 5, 20), job(1, 30, 30, 40), job(2, 40, 40, 50)], 0),
         # its earlier attempt ended before anything in the records did: another period
-        ([job(4, 40, 50, 60), job(5, 10, 20, 80)], 0),
+        ([job(3, 0, 50, 70), job(4, 40, 50, 60), job(5, 10, 20, 80)], 0),
         # tasks of an array get their numbers late
         ([job(3, 0, 5, 20), job(4, 40, 50, 60, job="4_1", array="4"), job(5, 10, 20, 30)], 0),
         ([job(3, 0, 5, 20), job(4, 40, 50, 60), job(5, 10, 20, 30, job="4_1", array="4")], 0),
