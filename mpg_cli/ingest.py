@@ -29,7 +29,7 @@ from mpg_cli.store import (
 )
 from mpg_cli.twins import without_twins
 from mpg_parsers.errors import InputError, Notice, UsageError
-from mpg_parsers.registry import NotParallelError, ParseOptions, Parser, detect
+from mpg_parsers.registry import NO_PARSER, NotParallelError, ParseOptions, Parser, detect
 from mpg_parsers.source import Source, expand
 
 if TYPE_CHECKING:
@@ -121,7 +121,10 @@ def _skipped(error: InputError, source: Source) -> Notice:
     profile = error.kind == "needs_export" and _ends(source, PROFILE) and not source.named
     if error.kind not in (NOT_TAKEN if source.named else NOT_OURS) and not profile:
         raise error
-    return Notice("skipped_files", f"{reason(error)} (skipped)", 1, source.path)
+    # of a file that nobody named, why each parser does not take it would drown everything else
+    said = reason(error)
+    told = NO_PARSER if said.startswith(NO_PARSER) and not source.named else said
+    return Notice("skipped_files", f"{told} (skipped)", 1, source.path)
 
 
 def _refuse_output(sources: Sequence[Source], output: Path | None) -> None:

@@ -139,7 +139,10 @@ def _window(gathered: Gathered, options: FleetOptions) -> tuple[Window, Window]:
     if end <= start:
         message = "nothing is known between --from and --to: the window is empty"
         raise UsageError(message, hint="the records must reach into the window")
-    return Window(start, end), Window(min(first, start), max(gathered.as_of_ns, end))
+    # of the capacity all is known, so that roll-ups of other periods can be reconciled too
+    known = gathered.records.capacity["start_ns"].min()
+    begin = min(first, start, known if isinstance(known, int) else start)
+    return Window(start, end), Window(begin, max(gathered.as_of_ns, end))
 
 
 def _why(first: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:

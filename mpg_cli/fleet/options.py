@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from mpg_cli.goodput.scheduling.segments import JOB_KEYS
 from mpg_cli.goodput.scheduling.sizes import Sizes, parse_sizes
 from mpg_parsers import wall_times
 from mpg_parsers.errors import UsageError, shown
@@ -51,7 +52,7 @@ class FleetOptions:
             tz,
             None if chosen.capacity is None else _capacity(chosen.capacity),
             parse_sizes(chosen.size_classes) if chosen.size_classes else Sizes(),
-            chosen.segment,
+            _segments(chosen.segment),
             chosen.redact,
         )
 
@@ -69,6 +70,15 @@ def _instant(text: str | None, tz: str, flag: str) -> int | None:
             f"{flag}: {shown(text)} is no time", hint="write 2026-11-29T14:00:00Z, or 2026-11-29"
         )
     return found
+
+
+def _segments(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """What to make segments by, besides the usual ones. Raises UsageError for what is none."""
+    for one in wanted:
+        if one not in JOB_KEYS and not re.fullmatch(r"label:.{1,100}", one, re.DOTALL):
+            hint = f"known: label:NAME, {', '.join(JOB_KEYS)} (made anyway)"
+            raise UsageError(f"--segment-by: {shown(one)} is nothing that jobs are told apart by", hint=hint)
+    return tuple(one for one in dict.fromkeys(wanted) if one not in JOB_KEYS)
 
 
 def _capacity(text: str) -> dict[str, int]:

@@ -187,13 +187,13 @@ def spread_of(found: Computed, options: FleetOptions) -> tuple[model.WaitSpread,
         .filter(col.start_ns.is_not_null(), col.queue_wait_ns.is_not_null(), ~col.resized, col.need > 0)
         .with_columns(size=options.sizes.expression("need"))
     )
-    wait = col.queue_wait_ns / SECOND
+    wait = col.queue_wait_ns  # divided last, so that whole seconds stay whole
     sums = started.group_by("size").agg(
         attempts=pl.len(),
-        mean_s=wait.mean(),
-        median_s=wait.median(),
-        p90_s=wait.quantile(0.9, interpolation="higher"),
-        max_s=wait.max(),
+        mean_s=wait.mean() / SECOND,
+        median_s=wait.median() / SECOND,
+        p90_s=wait.quantile(0.9, interpolation="higher") / SECOND,
+        max_s=wait.max() / SECOND,
     )
     ordered = sorted(sums.iter_rows(named=True), key=lambda row: sizes.NAMES.index(row["size"]))
     return tuple(model.WaitSpread(**row) for row in ordered)

@@ -134,7 +134,7 @@ def _job(
         run_s=sum(runs),
         suspended_s=sum(one.suspended_s for one in listed),
         start_to_end_s=_start_to_end(turns),
-        run_s_in_failed_attempts=sum(runs) - sum(one.run_s for one in ended),
+        run_s_in_failed_attempts=sum(runs) - sum(one.run_s for one in listed if one in ended or one.open),
         run_s_in_last_attempt=runs[-1],
         timelimit_s=seconds(last["limit_ns"]),
         total_cpu_s=seconds(last["cpu_ns"]),

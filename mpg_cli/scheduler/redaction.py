@@ -40,7 +40,8 @@ class Names:
     def of(self, kind: str, name: str) -> str:
         """The number of a name, as `user 3`."""
         names = self.known.setdefault(kind, {})
-        return names.setdefault(name, f"{kind} {len(names) + 1}")
+        number = len(names) + 1
+        return names.setdefault(name, f"c{number}" if kind == "cluster" else f"{kind} {number}")
 
     def scrubbed(self, text: str) -> str:
         """A message without any of the names that are at least SHORTEST long."""

@@ -26,6 +26,7 @@ ERROR_KINDS = (
     "duplicate_rank",
     "locked",
     "no_jobs",
+    "naive_time",
     "unsupported_format",
     "unsupported_encoding",
     "unsupported_accelerator",

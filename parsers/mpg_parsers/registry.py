@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GROUP = "mpg.parsers"
 HEAD = 1 << 16
+NO_PARSER = "no parser takes this file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +169,4 @@ def chosen(head: bytes, path: str) -> Parser:
             return parser
     tried = "; ".join(f"{parser.name}: {reason}" for parser, reason in reasons)
     hint = "run `mpg formats` for the list of formats"
-    raise InputError("unsupported_format", path, f"no parser takes this file ({tried})", hint=hint)
+    raise InputError("unsupported_format", path, f"{NO_PARSER} ({tried})", hint=hint)

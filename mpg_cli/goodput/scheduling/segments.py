@@ -62,12 +62,22 @@ def of_jobs(
 
     spent: see `time_of_jobs`; attempts: id, job_id, the keys, labels, need (chips asked for or held).
     """
-    keyed = attempts.with_columns(size=sizes.expression("need"))
+    keyed = _with_size(attempts, sizes)
     for by in (*JOB_KEYS, *more):
         values = _values(keyed, by)
         if by in JOB_KEYS and by != "size" and values["key"].n_unique() < 2:
             continue
         yield from _parts(by, spent.join(values, on="id"))
+
+
+def _with_size(attempts: pl.DataFrame, sizes: Sizes) -> pl.DataFrame:
+    """The attempts with the size of their job: all its parts together, and the most of its attempts."""
+    if attempts["job_id"].n_unique() == attempts.height:
+        return attempts.with_columns(size=sizes.expression("need"))
+    parts = attempts.group_by("job_id", "attempt").agg(col.need.sum())
+    whole = parts.group_by("job_id").agg(_whole=col.need.max())
+    met = attempts.join(whole, on="job_id", how="left", maintain_order="left")
+    return met.with_columns(size=sizes.expression("_whole")).drop("_whole")
 
 
 def _values(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
