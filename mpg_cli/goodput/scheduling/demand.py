@@ -119,37 +119,46 @@ def timelines(
         wanted = [int(pool) for pool in str(pools).split(",")]
         members = inventory.nodes.filter(col.pool.is_in(wanted))
         rows = stretches.join(members.select(subject="node"), on="subject", how="semi")
-        wide = _wide(rows, alike, leaves)
-        parts += [_of_class(wide, one, placed=inventory.placed) for one in alike.iter_rows(named=True)]
+        steps = _steps(rows, leaves)
+        for (each,), same in alike.group_by("each", maintain_order=True):  # at once they would be too wide
+            switches = same["switches"].max()
+            wide = _wide(steps, int(str(each)), switches if isinstance(switches, int) else None)
+            parts += [_of_class(wide, one, placed=inventory.placed) for one in same.iter_rows(named=True)]
     return pl.concat(parts)
 
 
-def _wide(rows: pl.DataFrame, alike: pl.DataFrame, leaves: pl.DataFrame) -> pl.DataFrame:
-    """By time: free and away chips of the nodes, and how many nodes have as many free as some class needs on each.
+def _steps(rows: pl.DataFrame, leaves: pl.DataFrame) -> pl.DataFrame:
+    """What becomes free (sign 1) and what no longer is (-1): at, sign, free, away, leaf (a number), by time."""
+    met = rows.join(leaves, on="subject", how="left").with_columns(col.leaf.rank("dense").cast(pl.Int64))
+    kept = ("free", "away", "leaf")
+    begin = met.select(*kept, at="start_ns", sign=pl.lit(1, pl.Int64))
+    end = met.select(*kept, at="end_ns", sign=pl.lit(-1, pl.Int64))
+    return pl.concat([begin, end]).sort("at")
 
-    Columns n4: nodes with at least 4 chips free; l4: a list of that for each leaf, largest first.
+
+def _wide(steps: pl.DataFrame, each: int, switches: int | None) -> pl.DataFrame:
+    """By time: free and away chips of the nodes, and how many nodes have as many free as a class needs on each.
+
+    Columns n4: nodes with at least 4 chips free; l4: a list of that for each leaf, largest first, where some want to
+    be under few `switches`: only the largest where all want one.
     """
-    sizes = sorted(alike["each"].unique())
-    by_leaf = sorted(alike.filter(col.switches.is_not_null())["each"].unique())
-    met = rows.join(leaves, on="subject", how="left")
-    names = sorted(leaves["leaf"].unique()) if by_leaf else []
-    values: dict[str, pl.Expr] = {"free": col.free, "away": col.away}
-    values |= {f"n{size}": (col.free >= size).cast(pl.Int64) for size in sizes}
-    values |= {
-        f"l{size}_{i}": ((col.free >= size) & (col.leaf == name)).fill_null(value=False).cast(pl.Int64)
-        for size in by_leaf
-        for i, name in enumerate(names)
-    }
-    begin = met.select(at="start_ns", **values)
-    end = met.select(at="end_ns", **{name: 0 - value for name, value in values.items()})
-    steps = pl.concat([begin, end]).sort("at")
-    wide = steps.with_columns(col(list(values)).cum_sum(), end_ns=col.at.shift(-1)).rename({"at": "start_ns"})
-    lists = {
-        f"l{size}": pl.concat_list(f"l{size}_{i}" for i in range(len(names))).list.sort(descending=True)
-        for size in by_leaf
-        if names
-    }
-    return wide.filter(col.start_ns < col.end_ns).with_columns(**lists)
+    enough = pl.when(col.free >= each).then("sign").otherwise(0)
+    leaves = sorted(steps["leaf"].drop_nulls().unique()) if switches is not None else []
+    inside = {f"_{leaf}": pl.when(col.leaf == leaf).then(enough).otherwise(0) for leaf in leaves}
+    wide = steps.select(
+        (col.free * col.sign).cum_sum(),
+        (col.away * col.sign).cum_sum(),
+        enough.cum_sum().alias(f"n{each}"),
+        *(value.cast(pl.Int32).cum_sum().alias(name) for name, value in inside.items()),
+        start_ns="at",
+        end_ns=col.at.shift(-1),
+    ).filter(col.start_ns < col.end_ns)
+    if not leaves:
+        return wide
+    most = pl.concat_list(pl.max_horizontal(list(inside)))
+    every = pl.concat_list(list(inside)).list.sort(descending=True)
+    listed = (every if (switches or 1) > 1 else most).alias(f"l{each}")
+    return wide.with_columns(listed).drop(list(inside))
 
 
 def _of_class(wide: pl.DataFrame, one: dict[str, int], *, placed: bool) -> pl.DataFrame:
