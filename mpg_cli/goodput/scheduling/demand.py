@@ -122,7 +122,9 @@ def timelines(
         steps = _steps(rows, leaves)
         for (each,), same in alike.group_by("each", maintain_order=True):  # at once they would be too wide
             switches = same["switches"].max()
-            wide = _wide(steps, int(str(each)), switches if isinstance(switches, int) else None)
+            wide = _wide(
+                steps, int(str(each)), switches if isinstance(switches, int) and leaves.height else None
+            )
             parts += [_of_class(wide, one, placed=inventory.placed) for one in same.iter_rows(named=True)]
     return pl.concat(parts)
 
@@ -143,7 +145,8 @@ def _wide(steps: pl.DataFrame, each: int, switches: int | None) -> pl.DataFrame:
     be under few `switches`: only the largest where all want one.
     """
     enough = pl.when(col.free >= each).then("sign").otherwise(0)
-    leaves = sorted(steps["leaf"].drop_nulls().unique()) if switches is not None else []
+    # where none of the nodes is under a known switch, none is together with another: 0 stands for no leaf
+    leaves = (sorted(steps["leaf"].drop_nulls().unique()) or [0]) if switches is not None else []
     inside = {f"_{leaf}": pl.when(col.leaf == leaf).then(enough).otherwise(0) for leaf in leaves}
     wide = steps.select(
         (col.free * col.sign).cum_sum(),
