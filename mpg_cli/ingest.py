@@ -270,7 +270,8 @@ class _Reading:
             batch = frame
             if table == "sources":
                 size, sha256 = pl.lit(source.size), pl.lit(digest.result())
-                batch = frame.with_columns(path=pl.lit(source.path), size=size, sha256=sha256)
+                zone = pl.lit(self.options.tz or None, pl.String)
+                batch = frame.with_columns(path=pl.lit(source.path), size=size, sha256=sha256, zone=zone)
             writer.add(table, batch)
 
     def _progress(self, source: Source) -> Callable[[int], None] | None:

@@ -83,7 +83,8 @@ def load(dataset: Dataset, *, tz: str, cut: bool) -> Records:
     named = _clusters(records)
     if len(named) == 1:
         records = _with_cluster(records, named[0])
-    return zones.on_one_clock(records, tz=tz, cut=cut)
+    given = sources["zone"].drop_nulls()  # when the files were read, which decides
+    return zones.on_one_clock(records, tz=given[0] if given.len() else tz, cut=cut)
 
 
 def _on_one_cluster(rows: pl.DataFrame) -> pl.DataFrame:

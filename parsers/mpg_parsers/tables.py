@@ -63,6 +63,9 @@ SOURCES = Table(
             "its wall times name no zone and are written as if UTC",
             null="no wall times",
         ),
+        Column(
+            "zone", "string", "the zone that was given for wall times that name none", null="none was given"
+        ),
         Column("first_ns", "int64", "first start of any event", "ns", "no timed event"),
         Column("last_ns", "int64", "last end of any event", "ns", "no timed event"),
         Column("events", "int64", "events in the file, of any kind"),

@@ -20,6 +20,7 @@ CAUSES = {
     "down": "down", "drained": "down", "draining": "drained", "maintenance": "drained", "reserved": "drained",
 }  # fmt: skip
 UNTYPED = ""
+MOST_PLACES = 20_000_000  # nodes of attempts that are followed one by one: about 10 GB
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,15 @@ def _usable(
         message = f"{chips} chips are registered with the accounting, but {total} are on the nodes listed"
         notices.append(Notice("capacity_differs", f"{message}: placement is not judged", other.height))
         return False
-    unplaced = attempts.filter(col.start_ns.is_not_null(), col.chips > 0, col.nodes.is_null())
+    started = attempts.filter(col.start_ns.is_not_null(), col.chips > 0)
+    places = int(
+        started.select(col.nodes.str.count_matches(",", literal=True).fill_null(0).sum()).item() or 0
+    )
+    if places > MOST_PLACES:
+        message = f"attempts are on {places:,} nodes in all, too many to follow: placement is not judged"
+        notices.append(Notice("nodes_unknown", message, places))
+        return False
+    unplaced = started.filter(col.nodes.is_null())
     if unplaced.height:
         message = f"{unplaced.height} attempts do not name their nodes (NodeList): placement is not judged"
         notices.append(Notice("nodes_unknown", message, unplaced.height))
