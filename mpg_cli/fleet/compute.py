@@ -64,7 +64,9 @@ class Computed:
         """The attempts that waited or ran in the window."""
         since = pl.coalesce("submit_ns", "start_ns").fill_null(self.window.start_ns)
         until = col.end_ns.fill_null(self.window.end_ns)
-        return self.attempts.filter(since < self.window.end_ns, until > self.window.start_ns)
+        inside = (since < self.window.end_ns) & (until > self.window.start_ns)
+        whole = self.attempts.select(inside.all()).item()
+        return self.attempts if whole else self.attempts.filter(inside)
 
     def account_of(self, window: Window) -> account.Account:
         """The account of another window. Raises ValueError where the capacity is not known."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mpg_cli.store import Dataset
     from mpg_parsers.errors import Notice
 
+# what a fleet's report has no use for, and every copy of a million attempts would carry along
+UNUSED = ("exit_code", "line", "chips_least", "constraints", "reservation", "shape", "topology")
 HINT = "ask for a period in which jobs ran, of all users: sacct -a -S … -E …"
 
 
@@ -78,7 +80,7 @@ def _shifted(pods: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _of_jobs(found: Records, as_of: int | None) -> tuple[pl.DataFrame, list[Notice]]:
     """Attempts from the records of batch jobs."""
-    rows = found.attempts.filter(col.kind == "job")
+    rows = found.attempts.filter(col.kind == "job").drop(UNUSED)
     once = merge.merged(rows, found.sources)
     latest = stitch.as_of_clusters(rows, found.sources, as_of)
     attempts = stitch.stitched(once, latest, as_of)

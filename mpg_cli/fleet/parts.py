@@ -38,7 +38,8 @@ MOVED = Fraction(1, 100)
 
 def integrity_of(found: Computed, notices: Sequence[Notice]) -> tuple[model.Integrity, ...]:
     """What is wrong with the records, most chip-time first."""
-    records, attempts, window = found.gathered.records, found.attempts, found.window
+    records, window = found.gathered.records, found.window
+    attempts = found.attempts.select(integrity.LOOKED_AT)
     checks: Iterable[integrity.Found] = chain(
         integrity.without_duplicates(attempts),
         integrity.lost(attempts, window),

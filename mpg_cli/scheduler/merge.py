@@ -5,8 +5,6 @@ from __future__ import annotations
 import polars as pl
 from polars import col
 
-from mpg_parsers.scheduler_tables import ATTEMPTS
-
 # a job that is in one of these may still change
 OPEN = ("PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STAGE_OUT", "RESIZING", "REQUEUE_HOLD",
         "REQUEUE_FED", "SPECIAL_EXIT", "STOPPED", "SIGNALING")  # fmt: skip
@@ -29,7 +27,7 @@ def merged(attempts: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
     if attempts.select(pl.struct("source").n_unique()).item() > 1 or _repeated(keyed):
         keyed = _once(_ranked(keyed, sources))
     done = keyed.with_columns(submit_ns="_submit").drop("_submit")
-    return done.select(ATTEMPTS.column_names).sort("cluster", "raw_id", "submit_ns", "start_ns")
+    return done.select(attempts.columns).sort("cluster", "raw_id", "submit_ns", "start_ns")
 
 
 def _with_raw_ids(attempts: pl.DataFrame) -> pl.DataFrame:
@@ -70,6 +68,6 @@ def _ranked(rows: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
 
 def _once(ranked: pl.DataFrame) -> pl.DataFrame:
     rest = [name for name in ranked.columns if name not in {*KEY, *TOGETHER}]
-    first = [col(name).first() for name in TOGETHER]
+    first = [col(name).first() for name in TOGETHER if name in ranked.columns]
     stated = [col(name).drop_nulls().first() for name in rest]
     return ranked.group_by(KEY, maintain_order=True).agg(*first, *stated).select(ranked.columns)

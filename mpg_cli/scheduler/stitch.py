@@ -257,7 +257,7 @@ def _as_attempts(begun: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
         source="_source", run_ns=ran, ran_ns=ran, recorded_start_ns="start_at", lost=pl.lit(value=True),
         suspended_ns=nothing, open=none, resized=none,
         queue_wait_ns=(col.start_at - col._submit).clip(0), state=pl.lit("NODE_FAIL"),
-        chips_by_node=pl.lit(None, pl.String), line=pl.lit(None, pl.Int64),
+        chips_by_node=pl.lit(None, pl.String),
     )  # fmt: skip
 
 

@@ -43,7 +43,9 @@ def _offsets(attempts: pl.DataFrame, sources: pl.DataFrame) -> dict[int, int]:
     Trusted are files of absolute times; where there is none, the naive one whose times most others share.
     """
     naive = set(sources.filter(col.naive_time.fill_null(value=False))["source"])
-    samples = {source: _sample(rows) for (source,), rows in attempts.group_by("source", maintain_order=True)}
+    if not naive:
+        return {}
+    samples = _samples(attempts)
     trusted = [source for source in samples if source not in naive] or _majority(samples)
     found: dict[int, int] = {}
     for source in sorted(samples.keys() & naive):
@@ -52,6 +54,12 @@ def _offsets(attempts: pl.DataFrame, sources: pl.DataFrame) -> dict[int, int]:
         if offset is not None:
             found[source] = offset
     return found
+
+
+def _samples(attempts: pl.DataFrame) -> dict[int, pl.DataFrame]:
+    """A sample of every source that has attempts."""
+    narrow = attempts.select("source", "raw_id", "submit_ns", "start_ns", "end_ns")
+    return {source: _sample(rows) for (source,), rows in narrow.group_by("source", maintain_order=True)}
 
 
 def _sample(rows: pl.DataFrame) -> pl.DataFrame:
@@ -140,11 +148,7 @@ def _check(records: Records, aligned: set[int], *, cut: bool) -> bool:
 
 def _groups(records: Records, sources: list[int]) -> int:
     """Into how many clocks naive sources fall: those that hold the same records are on one."""
-    samples = {
-        source: _sample(rows)
-        for (source,), rows in records.attempts.group_by("source", maintain_order=True)
-        if source in sources
-    }
+    samples = {source: sample for source, sample in _samples(records.attempts).items() if source in sources}
     if not samples:
         return len(sources)
     first, *others = samples.values()

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 SECOND = 10**9
 NEAR = 2 * SECOND
+# the columns of attempts that the checks look at
+LOOKED_AT = (
+    "cluster", "kind", "raw_id", "job", "job_id", "attempt", "array", "restarts", "submit_ns", "start_ns", "end_ns",
+    "recorded_start_ns", "resized", "lost", "chips", "state",
+)  # fmt: skip
 NAMING = ("allocate", "submit")  # events of jobs that the accounting should have
 
 
