@@ -196,7 +196,7 @@ def first_in_line(waits: pl.DataFrame) -> pl.DataFrame:
     waits: id, class, pools, limited, priority, submit_ns, eligible_ns, until_ns. First is the highest priority, then
     the earliest submission, and last what a limit holds; a job that may run in several pools is in the line of each.
     """
-    lined = waits.filter(col("class").is_not_null(), col.eligible_ns < col.until_ns)
+    lined = waits.filter(col("class").is_not_null(), col.pools != "", col.eligible_ns < col.until_ns)
     order = {"limited": False, "priority": True, "submit_ns": False, "id": False}
     ranked = lined.sort(list(order), descending=list(order.values()), nulls_last=True)
     ranked = ranked.with_row_index("rank").with_columns(pool=col.pools.str.split(",")).explode("pool")
