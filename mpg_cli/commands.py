@@ -109,10 +109,11 @@ def ingest_to(paths: Sequence[str], folder: Path, chosen: Settings, *, force: bo
 
 def _reported(dataset: Dataset, options: AnalysisOptions, fleet: FleetOptions) -> Report:
     """The report on the traces of a dataset, on its schedulers' records, or on both."""
-    if not records.has_records(dataset):
+    scheduled, traced = records.kinds(dataset)
+    if not scheduled:
         return analyze_dataset(dataset, options)
     found = analyze_fleet(dataset, fleet, view=options.view)
-    return combined(analyze_dataset(dataset, options), found) if records.has_traces(dataset) else found
+    return combined(analyze_dataset(dataset, options), found) if traced else found
 
 
 def _columns(chosen: Settings) -> tuple[tuple[str, str], ...]:

@@ -39,13 +39,13 @@ def analyze(dataset: Dataset, options: FleetOptions, *, view: str = "default") -
     """The report on a fleet. Raises as `compute` does."""
     found = compute(dataset, options)
     sources = found.gathered.records.sources
-    outside = (
-        [] if options.redact else dataset.notices
-    )  # of files that were not read, whose names are private
+    # files that were not read have names too
+    outside = [] if options.redact else dataset.notices
     notices = [*outside, *source_notices(sources), *found.gathered.notices, *found.stock.notices]
     rolled = _rolled(found, view)
     told = tuple(model.Warning(n.kind, n.message, n.count, n.source) for n in notices)
-    chip_ns = account.by_attempt(account.clipped(found.holding, found.window))
+    holding = account.clipped(found.holding, found.window)
+    chip_ns = account.by_attempt(holding)
     capacity = 0 if rolled is None else rolled.capacity_ns
     return model.Report(
         sources=account_rows.sources_of(sources),
@@ -66,7 +66,7 @@ def analyze(dataset: Dataset, options: FleetOptions, *, view: str = "default") -
         ),
         quality=_quality(notices),
         jobs=_jobs(found, chip_ns),
-        scheduling=_scheduling(found, options, chip_ns, notices),
+        scheduling=_scheduling(found, options, holding, chip_ns, notices),
         mpg_version=__version__,
     )
 
@@ -106,24 +106,29 @@ def _jobs(found: Computed, chip_ns: pl.DataFrame) -> tuple[model.Job, ...]:
     )
 
 
-def _in_window(found: Computed) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _waits_in_window(found: Computed) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The waits in the window, and those by cause."""
     inside = waits.within(found.waiting, found.window)
-    if inside.select(inside.columns).equals(found.waiting.select(inside.columns)):
+    if inside.equals(found.waiting):
         return inside, found.waited
     return inside, waits.decompose(inside, found.segments, account.clipped(found.first, found.window))
 
 
 def _scheduling(
-    found: Computed, options: FleetOptions, chip_ns: pl.DataFrame, notices: Sequence[Notice]
+    found: Computed,
+    options: FleetOptions,
+    holding: pl.DataFrame,
+    chip_ns: pl.DataFrame,
+    notices: Sequence[Notice],
 ) -> model.Scheduling:
+    """What the records tell. holding: what attempts hold in the window; chip_ns: the same by attempt."""
     naive, closed = found.naive, found.closed
     begin, end = found.window.start_ns, found.window.end_ns
     halves = parts.halves_of(found)
     segments = parts.segments_of(found, halves, options)
     jobs = found.attempts["job_id"].n_unique()
-    inside_window = found.in_window()
-    inside, waited = _in_window(found)
+    attempts = found.in_window()
+    inside, waited = _waits_in_window(found)
     return model.Scheduling(
         clusters=tuple(sorted(found.attempts["cluster"].drop_nulls().unique())),
         window_start=rows.instant(begin, naive=naive) or "",
@@ -133,16 +138,16 @@ def _scheduling(
         naive=naive,
         chips=int(found.stock.nodes["chips"].sum()) if found.stock.known else None,
         capacity_basis=found.stock.basis,
-        jobs=inside_window["job_id"].n_unique(),
-        attempts=inside_window.height,
+        jobs=attempts["job_id"].n_unique(),
+        attempts=attempts.height,
         jobs_listed=min(jobs, rows.MOST_JOBS),
-        claimed_ns=account.chip_time(account.clipped(found.holding, found.window)),
+        claimed_ns=account.chip_time(holding) if closed is None else closed.claimed_ns,
         outside_ns=0 if closed is None else closed.outside_ns,
         excess_ns=0 if closed is None else closed.excess_ns,
         integrity=parts.integrity_of(found, notices),
         waits=rows.wait_causes(waited, inside.filter(col.need > 0)),
         wait_spread=parts.spread_of(found, options),
-        endings=rows.endings(inside_window, chip_ns),
+        endings=rows.endings(attempts, chip_ns),
         preemptions=statistics.preemptions_of(found),
         reliability=statistics.reliability_of(found, options),
         fragmentation=statistics.fragmentation_of(found),

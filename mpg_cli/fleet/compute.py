@@ -15,7 +15,7 @@ from mpg_cli.goodput.scheduling import (
     demand,
     inventory,
     leaks,
-    preemption,
+    preemptors,
     stated,
     supply,
     topology,
@@ -40,6 +40,7 @@ class Computed:
     holding    see `account.held`, of all time; stretches see `supply.per_node`
     waiting    see `waits.spans` and `demand.classify`; segments see `demand.timelines`; first `demand.first_in_line`
     waited     see `waits.decompose`
+    why        pool, start_ns, end_ns, status: what kept the first in line of each pool from starting
     closed     the account of the window, None where the capacity is not known
     """
 
@@ -53,6 +54,7 @@ class Computed:
     segments: pl.DataFrame
     first: pl.DataFrame
     waited: pl.DataFrame
+    why: pl.DataFrame
     closed: account.Account | None
 
     @property
@@ -72,8 +74,7 @@ class Computed:
         """The account of another window. Raises ValueError where the capacity is not known."""
         if not self.stock.known:
             raise ValueError("the capacity is not known")
-        why = _why(self.first, self.segments)
-        return _closed(self.stock, self.holding, self.stretches, why, window, _rest(self.attempts))
+        return _closed(self.stock, self.holding, self.stretches, self.why, window, _rest(self.attempts))
 
 
 def compute(dataset: Dataset, options: FleetOptions) -> Computed:
@@ -87,7 +88,7 @@ def compute(dataset: Dataset, options: FleetOptions) -> Computed:
     used = spread(gathered.attempts, stock.nodes)
     leaf = topology.leaves(records.topology, stock.nodes)
     attempts = topology.violated(gathered.attempts, used, leaf)
-    attempts = preemption.with_preemptors(attempts, records.scheduler_events)
+    attempts = preemptors.with_preemptors(attempts, records.scheduler_events)
     attempts = attempts.with_columns(need=pl.coalesce("chips_requested", "chips").fill_null(0))
     stretches = supply.per_node(stock, used)
     waiting = demand.classify(waits.spans(attempts), stock)
@@ -102,7 +103,7 @@ def compute(dataset: Dataset, options: FleetOptions) -> Computed:
     closed = _closed(stock, holding, stretches, why, window, _rest(attempts)) if stock.known else None
     waited = waits.decompose(waiting, segments, first)
     return Computed(
-        gathered, attempts, window, stock, holding, stretches, waiting, segments, first, waited, closed
+        gathered, attempts, window, stock, holding, stretches, waiting, segments, first, waited, why, closed
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -163,8 +164,12 @@ def reconciled_of(found: Computed) -> tuple[model.Reconciled, ...]:
 
     pools = found.stock.nodes.unique("pool").select("pool", "cluster")
 
+    @cache  # a roll-up has several figures of one period
+    def account_of(window: Window) -> pl.DataFrame:
+        return found.account_of(window).rows.join(pools, on="pool")
+
     def by_cause(window: Window, cluster: str | None) -> dict[str, int]:
-        rows = found.account_of(window).rows.join(pools, on="pool")
+        rows = account_of(window)
         mine = rows if cluster is None else rows.filter(col.cluster.fill_null(cluster) == cluster)
         sums = mine.group_by("cause").agg(col.chip_ns.cast(pl.Int128).sum())
         return {cause: int(ns) for cause, ns in sums.iter_rows()}

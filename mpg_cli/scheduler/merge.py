@@ -5,9 +5,8 @@ from __future__ import annotations
 import polars as pl
 from polars import col
 
-# a job that is in one of these may still change
-OPEN = ("PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STAGE_OUT", "RESIZING", "REQUEUE_HOLD",
-        "REQUEUE_FED", "SPECIAL_EXIT", "STOPPED", "SIGNALING")  # fmt: skip
+from mpg_cli.scheduler.states import OPEN
+
 KEY = ("cluster", "raw_id", "submit_ns")
 # what changes together: from the record that knows best, never mixed from several
 TOGETHER = ("source", "state", "start_ns", "end_ns", "line", "ended_by")

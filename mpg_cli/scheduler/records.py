@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from mpg_parsers.errors import Notice
 
 # what the formats of schedulers' files are called begins so
-FORMATS = ("slurm", "kubernetes", "job-table", "pbs")
-PATTERN = f"^(?:{'|'.join(FORMATS)})"
+PATTERN = "^(?:slurm|kubernetes|job-table)"
 
 
 @dataclass(frozen=True)
@@ -53,19 +52,10 @@ class Records:
         return replace(self, sources=sources, notices=notices)
 
 
-def is_schedulers(form: str) -> bool:
-    """Whether files of this format come from a scheduler."""
-    return form.startswith(FORMATS)
-
-
-def has_records(dataset: Dataset) -> bool:
-    """Whether any file of the dataset comes from a scheduler."""
-    return any(is_schedulers(form) for form in dataset.scan("sources").collect()["format"])
-
-
-def has_traces(dataset: Dataset) -> bool:
-    """Whether any file of the dataset is of devices."""
-    return not all(is_schedulers(form) for form in dataset.scan("sources").collect()["format"])
+def kinds(dataset: Dataset) -> tuple[bool, bool]:
+    """Whether any file of the dataset comes from a scheduler, and whether any is of devices."""
+    ours = dataset.scan("sources").select("format").collect()["format"].str.contains(PATTERN)
+    return bool(ours.any()), not ours.all()
 
 
 def load(dataset: Dataset, *, tz: str, cut: bool) -> Records:

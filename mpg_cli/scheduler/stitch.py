@@ -9,24 +9,11 @@ from __future__ import annotations
 import polars as pl
 from polars import col
 
+from mpg_cli.scheduler.states import AGAIN, ALIVE, WAITING
 from mpg_parsers.errors import Notice
 
 SECOND = 10**9
 NEAR = 2 * SECOND  # within this two records of one instant lie, as different parts of a scheduler write it
-# states of a record after which the same job may run again
-AGAIN = (
-    "REQUEUED",
-    "PREEMPTED",
-    "NODE_FAIL",
-    "RESIZING",
-    "BOOT_FAIL",
-    "REQUEUE_HOLD",
-    "SPECIAL_EXIT",
-    "REQUEUE",
-)
-WAITING = ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "CONFIGURING_PENDING")
-RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED")
-ALIVE = (*WAITING, *RUNNING)
 
 
 def stitched(records: pl.DataFrame, as_of: pl.DataFrame, given: int | None = None) -> pl.DataFrame:
@@ -236,15 +223,14 @@ def _missing_allocations(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.Dat
 def _as_attempts(begun: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """One attempt for each of the allocations, like the job's first later record but for the times and the nodes."""
     like = attempts.sort("submit_ns").with_columns(_submit="submit_ns")
-    second = SECOND
     rows = (
         begun.select(
             "cluster", "raw_id", _nodes="nodes",
-            start_at=col.ts_ns // second * second, end_at=col.end_ns // second * second, _source="source",
+            start_at=col.ts_ns // SECOND * SECOND, end_at=col.end_ns // SECOND * SECOND, _source="source",
         )
         .sort("start_at")
         .join_asof(
-            like.sort("submit_ns"), left_on="start_at", right_on="submit_ns", by=["cluster", "raw_id"],
+            like, left_on="start_at", right_on="submit_ns", by=["cluster", "raw_id"],
             strategy="backward",
             check_sortedness=False,
         )

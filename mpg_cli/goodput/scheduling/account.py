@@ -101,6 +101,12 @@ def chip_time(rows: pl.DataFrame) -> int:
     return int(rows.select(((col.end_ns - col.start_ns).cast(pl.Int128) * col.chips).sum()).item() or 0)
 
 
+def counted_twice(attempts: pl.DataFrame) -> pl.DataFrame:
+    """What the record of a resized job has of the time before, which the first record has too: for `chip_time`."""
+    again = attempts.filter(col.resized, col.recorded_start_ns < col.start_ns)
+    return again.select("chips", "job", start_ns="recorded_start_ns", end_ns="start_ns")
+
+
 def close(
     inventory: Inventory,
     holding: pl.DataFrame,
@@ -114,10 +120,9 @@ def close(
     line of a pool from starting; rest: the cause of idle time with nobody in line. All but `why` is cut to the window.
     Raises LedgerNotClosed if it does not close, which is a bug.
     """
-    inside = holding
     claims = pl.concat(
         [
-            inside.filter(col.subject.is_not_null()).select(
+            holding.filter(col.subject.is_not_null()).select(
                 "subject", "start_ns", "end_ns", "chips", "cause"
             ),
             inventory.unavailable.select("subject", "start_ns", "end_ns", "chips", "cause"),
@@ -128,10 +133,8 @@ def close(
     parent = resolved.rows.join(pools, on="subject")
     rows = ledger.refine(parent, IDLE, _idle(pools, stretches, why, rest), key="pool").rows
     ledger.check_closed(rows, chip_time(inventory.capacity))
-    claimed = chip_time(inside)
-    counted = _held_in(rows)
-    excess = _excess(resolved.faults)
-    return Account(rows, claimed, max(claimed - counted - excess, 0), excess)
+    claimed, excess = chip_time(holding), _excess(resolved.faults)
+    return Account(rows, claimed, max(claimed - _held_in(rows) - excess, 0), excess)
 
 
 def _resolved(

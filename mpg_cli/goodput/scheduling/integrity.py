@@ -77,16 +77,15 @@ def _resubmitted(first: pl.DataFrame, since: object) -> pl.DataFrame:
 
 def resized(attempts: pl.DataFrame, window: Window) -> Iterator[Found]:
     """Resized jobs, whose second record may begin with the first: what a plain sum counts twice."""
-    again = attempts.filter(col.resized, col.recorded_start_ns < col.start_ns)
-    if again.is_empty():
+    twice = account.counted_twice(attempts)
+    if twice.is_empty():
         return
-    twice = again.select("chips", start_ns="recorded_start_ns", end_ns="start_ns")
     ns = account.chip_time(account.clipped(twice, window))
-    jobs = ", ".join(sorted(set(again["job"]))[:5])
+    jobs = ", ".join(sorted(set(twice["job"]))[:5])
     message = (
         f"the record of a resized job (job {jobs}) begins where the first one did: counted from the resize on"
     )
-    yield Found("resized_twice", message, again.height, ns)
+    yield Found("resized_twice", message, twice.height, ns)
 
 
 def lost(attempts: pl.DataFrame, window: Window) -> Iterator[Found]:

@@ -77,7 +77,9 @@ def build(
         found, basis, placed = listed, _basis(nodes, registered), True
     elif registered.height or listed.height:
         others = listed.join(registered, on="cluster", how="anti", nulls_equal=True)
-        found, placed = pl.concat([_most(by_type), _all_of_a_type(others)]), False
+        # as many as there ever were of those registered, all of those listed
+        parts = _standing_for(by_type, col.chips.max()), _standing_for(others, col.chips.sum())
+        found, placed = pl.concat(parts), False
         basis = "the chips registered with the accounting" if registered.height else _basis(nodes, registered)
     else:
         return _unknown(notices)
@@ -181,18 +183,11 @@ def _by_type(registered: pl.DataFrame) -> pl.DataFrame:
     return found.select("cluster", "chip_type", "chips", "start_ns", "end_ns").filter(col.chips > 0)
 
 
-def _most(by_type: pl.DataFrame) -> pl.DataFrame:
-    """One node for each cluster and type of chips, with as many as there ever were."""
-    most = by_type.group_by("cluster", "chip_type").agg(col.chips.max()).sort("cluster", "chip_type")
+def _standing_for(rows: pl.DataFrame, chips: pl.Expr) -> pl.DataFrame:
+    """One node for each cluster and type of chips, with as many as `chips` makes of its rows."""
+    whole = rows.group_by("cluster", "chip_type").agg(chips).sort("cluster", "chip_type")
     none = pl.lit(None, pl.List(pl.String))
-    return most.with_columns(name=pl.lit(WHOLE), partitions=none).select(*_NODES)
-
-
-def _all_of_a_type(listed: pl.DataFrame) -> pl.DataFrame:
-    """One node for each cluster and type of chips, for all of those listed."""
-    sums = listed.group_by("cluster", "chip_type").agg(col.chips.sum()).sort("cluster", "chip_type")
-    none = pl.lit(None, pl.List(pl.String))
-    return sums.with_columns(name=pl.lit(WHOLE), partitions=none).select(*_NODES)
+    return whole.with_columns(name=pl.lit(WHOLE), partitions=none).select(*_NODES)
 
 
 def _types(text: str | None, chips: int) -> dict[str, int]:
@@ -204,10 +199,10 @@ def _types(text: str | None, chips: int) -> dict[str, int]:
     return found if sum(found.values()) == chips else {UNTYPED: chips}
 
 
-def _pseudo(chips: dict[str, int], cluster: str | None = None) -> pl.DataFrame:
+def _pseudo(chips: dict[str, int]) -> pl.DataFrame:
     """One node for each type."""
     rows = [
-        {"cluster": cluster, "name": WHOLE, "chips": count, "chip_type": kind or None, "partitions": None}
+        {"cluster": None, "name": WHOLE, "chips": count, "chip_type": kind or None, "partitions": None}
         for kind, count in sorted(chips.items())
         if count > 0
     ]

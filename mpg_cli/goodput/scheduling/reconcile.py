@@ -43,7 +43,8 @@ def reconciled(
 ) -> Iterator[Row]:
     """A row for each figure of accelerators in `rollups` that we have a counterpart of.
 
-    attempts: id, cluster, user, account, chip_type, chips, start_ns, end_ns, suspended_ns, recorded_start_ns, lost;
+    attempts: id, job, cluster, user, account, chip_type, chips, start_ns, end_ns, suspended_ns, resized,
+    recorded_start_ns, lost;
     by_cause: the ledger of a window and a cluster, in chip-ns by cause, None where the capacity is not known.
     """
     for row in rollups.filter(col.resource.str.starts_with("gres/")).iter_rows(named=True):
@@ -60,7 +61,7 @@ def _of_jobs(row: dict[str, str | int | None], attempts: pl.DataFrame, window: W
     rows = _chosen(row, attempts)
     ours = _seconds(account.clipped(rows, window)) - _suspended(rows, window)
     parts = {
-        "counted twice at a resize": _seconds(account.clipped(_twice(rows), window)),
+        "counted twice at a resize": _seconds(account.clipped(account.counted_twice(rows), window)),
         "suspended, which they count as running": _suspended(rows, window),
         "lost by the accounting": -_seconds(account.clipped(rows.filter(col.lost), window)),
     }
@@ -80,11 +81,6 @@ def _chosen(row: dict[str, str | int | None], attempts: pl.DataFrame) -> pl.Data
     if row["account"] not in (None, "root"):
         rows = rows.filter(col.account == row["account"])
     return rows
-
-
-def _twice(rows: pl.DataFrame) -> pl.DataFrame:
-    again = rows.filter(col.resized, col.recorded_start_ns < col.start_ns)
-    return again.select("chips", start_ns="recorded_start_ns", end_ns="start_ns")
 
 
 def _seconds(rows: pl.DataFrame) -> int:

@@ -28,9 +28,3 @@ def with_preemptors(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFram
         .drop("at", "_cluster")
         .sort("id")
     )
-
-
-def requeued(attempts: pl.DataFrame) -> pl.DataFrame:
-    """The raw ids of jobs that had been requeued, from when: cluster, raw_id, since_ns."""
-    again = attempts.filter(col.attempt > 1, ~col.resized)
-    return again.group_by("cluster", "raw_id").agg(since_ns=col.submit_ns.min())
