@@ -74,7 +74,7 @@ ATTEMPTS = Table(
         Column(
             "holds",
             "string",
-            "JSON list of what it was told to wait for at submission",
+            f"JSON list of what it was told to wait for at submission: {', '.join(HOLDS)}",
             null="nothing, or not stated",
         ),
         Column("constraints", "string", "features of nodes it needs", null=_NOT),

@@ -6,7 +6,6 @@ A date without a zone is taken in the zone that the user names, else as if it we
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -15,8 +14,9 @@ from polars import col
 from mpg_parsers.errors import UsageError
 
 SECOND = 1_000_000_000
-# how files say that there is no such time; 4294967294 is Slurm's NO_VAL, 0 its "not set"
-NO_TIME = ("", "none", "unknown", "n/a", "null", "0", "4294967294", "4294967295", "-1", "nan", "nat")
+NO_VALUES = (4294967294, 4294967295)  # Slurm's NO_VAL and INFINITE
+# how files say that there is no such time; 0 is Slurm's "not set"
+NO_TIME = ("", "none", "unknown", "n/a", "null", "0", *map(str, NO_VALUES), "-1", "nan", "nat")
 _EPOCH = r"^(\d{9,11})(?:\.(\d{1,9})\d*)?$"
 _DATE = r"^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9})\d*)? ?(Z|UTC|[+-]\d\d:?\d\d)?$"
 LATEST = 9_000_000_000  # seconds: the year 2255, which int64 nanoseconds still hold
@@ -53,7 +53,7 @@ def parse(texts: pl.Series, tz: str = "") -> Times:
     fraction = pl.coalesce(text.str.extract(_EPOCH, 2), text.str.extract(_DATE, 3)).fill_null("0")
     read = frame.select(
         "text",
-        epoch=pl.when((epoch > 0) & (epoch < LATEST)).then(epoch),
+        epoch=pl.when((epoch > 0) & (epoch < LATEST) & ~epoch.is_in(NO_VALUES)).then(epoch),
         wall=wall,
         fraction=fraction.str.pad_end(9, "0").cast(pl.Int64),
         zone=text.str.extract(_DATE, 4),
@@ -70,21 +70,28 @@ def _joined(day: pl.Expr, time: pl.Expr) -> pl.Expr:
 def _placed(read: pl.DataFrame, tz: str) -> Times:
     zoned, dated = col.zone.is_not_null(), col.wall.is_not_null()
     plain = read.select(t=pl.when(dated & ~zoned).then(col.wall))["t"]
-    placed = plain.dt.replace_time_zone(tz or "UTC", ambiguous="earliest", non_existent="null")
-    last = plain.dt.replace_time_zone(tz or "UTC", ambiguous="latest", non_existent="null")
-    read = read.with_columns(
-        local=placed.dt.epoch("s"), twice=(placed != last).fill_null(value=False), named=_offset(col.zone)
-    )
+    local, unsure = in_zone(plain, tz)
+    read = read.with_columns(local=local.dt.epoch("s"), unsure=unsure, named=_offset(col.zone))
     seconds = pl.when(zoned).then(col.wall.dt.epoch("s") - col.named).otherwise(pl.coalesce("epoch", "local"))
     far = dated & ~seconds.is_between(0, LATEST).fill_null(value=True)
     done = read.select(
         ns=pl.when(~far).then(seconds) * SECOND + col.fraction,
         naive=dated & ~zoned,
         bad=~col.text.str.to_lowercase().is_in(list(NO_TIME)) & col.epoch.is_null() & (~dated | far),
-        unsure=col.twice | (dated & ~zoned & col.local.is_null()),
+        unsure="unsure",
     )
     bad = done["bad"].fill_null(value=False)
-    return Times(done["ns"], bool(done["naive"].any()), bad, done["unsure"].fill_null(value=False))
+    return Times(done["ns"], bool(done["naive"].any()), bad, done["unsure"])
+
+
+def in_zone(walls: pl.Series, tz: str) -> tuple[pl.Series, pl.Series]:
+    """Wall times that name no zone as instants in `tz`, as if in UTC where that is empty; and which are unsure.
+
+    Unsure are those that happened twice there, of which the earlier is taken, or never, which are null.
+    """
+    first = walls.dt.replace_time_zone(tz or "UTC", ambiguous="earliest", non_existent="null")
+    last = walls.dt.replace_time_zone(tz or "UTC", ambiguous="latest", non_existent="null")
+    return first, walls.is_not_null() & ((first != last).fill_null(value=False) | first.is_null())
 
 
 def _offset(zone: pl.Expr) -> pl.Expr:
@@ -102,8 +109,3 @@ def one(text: str, tz: str = "") -> tuple[int | None, bool]:
     if times.bad[0]:
         raise ValueError(text)
     return times.ns[0], times.naive
-
-
-def shown(ns: int) -> str:
-    """A time for people, in UTC, to the second."""
-    return datetime.fromtimestamp(ns // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -27,7 +27,6 @@ NEEDED = ("start", "instant", "end", "run", "chips")
 TIMES = ("submit", "eligible", "start", "end", "instant")
 TOLERANCE = 1_000_000_000  # ns by which a duration and two instants may differ: files round to seconds
 CANCELLED_BY = r"(?i)^cancell?ed by (\S+)"
-DERIVED = ("submit_ns", "start_ns", "end_ns", "chips")
 
 
 @dataclass(slots=True)

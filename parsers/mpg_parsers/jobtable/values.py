@@ -23,7 +23,6 @@ LATEST, LONGEST, MOST_CHIPS, MOST = (1 << 62) - 1, (1 << 60) - 1, 1 << 30, 1 << 
 # numbers at least so large count milliseconds, microseconds, nanoseconds since 1970: seconds would be past 5138
 FINER = ((100_000_000_000, "ms"), (100_000_000_000_000, "us"), (100_000_000_000_000_000, "ns"))
 OLDEST = 100_000_000 * SECOND  # an instant before 1973 is no date but a time since an unknown beginning
-NO_VAL = (4294967294, 4294967295)  # Slurm's
 # fast ways to read a whole column; anything else goes through wall_times
 FORMATS = tuple(
     f"%Y-%m-%d{between}%H:%M:%S{fraction}{zone}"
@@ -180,11 +179,9 @@ def _of_dates(cells: pl.Series, clock: Clock) -> Read:
 def _placed(walls: pl.Series, clock: Clock) -> pl.Series:
     """Wall times without a zone, in the zone given, else as if in UTC."""
     clock.walls, clock.naive = True, clock.naive or not clock.tz
-    zone = clock.tz or "UTC"
-    first = walls.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-    last = walls.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null")
-    clock.unsure += int((first != last).sum()) + first.null_count() - walls.null_count()
-    return first.dt.epoch("ns")
+    local, unsure = wall_times.in_zone(walls, clock.tz)
+    clock.unsure += int(unsure.sum())
+    return local.dt.epoch("ns")
 
 
 def _of_numbers(number: pl.Series, name: str, unit: str, clock: Clock) -> Read:
@@ -196,7 +193,7 @@ def _of_numbers(number: pl.Series, name: str, unit: str, clock: Clock) -> Read:
     guess = next((finer for least, finer in reversed(FINER) if float(str(middle)) >= least), "s")
     chosen = unit or clock.unit.setdefault(name, guess)
     if chosen == "s":
-        number = number.set(number.is_in(list(NO_VAL)), None)
+        number = number.set(number.is_in(list(wall_times.NO_VALUES)), None)
     ns = _scaled(number, UNITS[chosen])
     bad = number.is_not_null() & ns.is_null()
     latest = ns.max()

@@ -18,12 +18,12 @@ from mpg_parsers.errors import shown
 from mpg_parsers.scheduler_tables import ATTEMPTS
 from mpg_parsers.slurm import durations, hostlist, labels, states, submit_line, times, tres
 from mpg_parsers.slurm.about import Found
+from mpg_parsers.wall_times import NO_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLANK = ("", "(null)", "N/A", "None assigned")
-NO_VALUES = (4_294_967_294, 4_294_967_295)
 INSTANTS = ("submit", "eligible", "start", "end")
 _JOB = r"^(\d+)(?:_(\d+|\[[^\]]*\]?)|\+(\d+))?$"
 PLAIN = (

@@ -16,6 +16,7 @@ from mpg_parsers.chrome.syntax import BAD_JSON, is_open, value_end
 from mpg_parsers.chrome.text import Utf8Stream
 from mpg_parsers.errors import InputError, Notice
 from mpg_parsers.slurm.about import Found
+from mpg_parsers.wall_times import NO_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 BLOCK = 4 << 20
 NEAR = 1 << 18
-NO_VALUES = (0xFFFFFFFE, 0xFFFFFFFF)
 MAX_HEAD = 1 << 20
 MAX_ELEMENT = 64 << 20
 MAX_TAIL = 8 << 20

@@ -18,7 +18,7 @@ FORMATS = (
     "%Y%m%dT%H%M%S", "%d %b %Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%d %B %Y %H:%M:%S", "%b %d %Y %H:%M:%S",
     "%a %b %d %H:%M:%S %Y", "%a %d %b %Y %H:%M:%S", "%a %d %b %Y %I:%M:%S %p",
 )  # fmt: skip
-NONE = ("Unknown", "None", "N/A", "0", "4294967294", "4294967295", "")
+NONE = ("Unknown", "None", "N/A", "0", *map(str, wall_times.NO_VALUES), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,10 @@ def column(texts: pl.Series, tz: str) -> Column:
     frame = frame.with_columns(
         wall=_possible(plain), epoch=pl.when(seconds.is_between(100_000_000, wall_times.LATEST)).then(seconds)
     )
-    zone = frame["wall"].dt.replace_time_zone(tz or "UTC", ambiguous="earliest", non_existent="null")
-    last = frame["wall"].dt.replace_time_zone(tz or "UTC", ambiguous="latest", non_existent="null")
+    local, unsure = wall_times.in_zone(frame["wall"], tz)
     frame = frame.with_columns(
-        ns=pl.coalesce(zone.dt.epoch("s"), "epoch") * SECOND,
-        unsure=col.wall.is_not_null() & ((zone != last).fill_null(value=False) | zone.is_null()),
+        ns=pl.coalesce(local.dt.epoch("s"), "epoch") * SECOND,
+        unsure=unsure,
         naive=col.wall.is_not_null(),
         bad=pl.lit(value=False),
     )
