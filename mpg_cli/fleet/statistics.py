@@ -68,15 +68,13 @@ def _for_statistics(found: Computed) -> pl.DataFrame:
     return found.in_window().with_columns(
         run_ns="ran_ns",
         failed=col.state.is_in(FAILED).fill_null(value=False),
-        unfinished=~col.state.is_in(["COMPLETED"]).fill_null(value=False),
     )
 
 
 def reliability_of(found: Computed, options: FleetOptions) -> tuple[model.Reliability, ...]:
     """Failures by size class, with what they let expect."""
-    told = _for_statistics(found).filter(
-        col.state.is_not_null()
-    )  # else nobody knows whether hardware ended it
+    # without its state nobody knows whether hardware ended it
+    told = _for_statistics(found).filter(col.state.is_not_null())
     rows = told.with_columns(job=col.job_id.cast(pl.String))
     measured = {one.size: one.value for one in failures.measured_ettr(rows, options.sizes)}
     return tuple(_reliability(one, measured) for one in failures.mttf(rows, options.sizes))

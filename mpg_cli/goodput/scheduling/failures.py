@@ -2,7 +2,7 @@
 
 Every function takes attempts, one row each: job (string), attempt (1, 2, … within its job), state, submit_ns, start_ns,
 end_ns, run_ns (time it ran, without suspension), chips (allocated), preempted_by (job, null if none or not known),
-failed (whether hardware ended it: NODE_FAIL, BOOT_FAIL), unfinished (whether it still runs at the end of the window).
+failed (whether hardware ended it: NODE_FAIL, BOOT_FAIL).
 Attempts that never ran have no run_ns or no chips, and count for nothing. Times are int64 nanoseconds. Chip-time is
 summed in 128 bits, as a year of 300 chips is more than 63 bits hold, and returned as a Python integer.
 """
