@@ -215,26 +215,31 @@ def _sweep(line: pl.DataFrame) -> pl.DataFrame:
     """The stretches in which each is first, of waits sorted by when they begin."""
     from heapq import heappop, heappush
 
-    heap: list[tuple[int, int]] = []
+    begins, over = line["eligible_ns"].to_list(), line["until_ns"].to_list()
+    arrived = line["rank"].to_list()
+    until_of = dict(zip(arrived, over, strict=True))
+    heap = list[int]()  # ranks alone: Python need not look through a million pairs for garbage
     ranks, starts, ends = list[int](), list[int](), list[int]()
 
     def serve(now: int, until: int) -> None:
         while heap and now < until:
-            rank, over = heap[0]
-            if over <= now:
+            rank = heap[0]
+            stop = min(until_of[rank], until)
+            if stop <= now:
                 heappop(heap)
                 continue
-            stop = min(over, until)
-            ranks.append(rank)
-            starts.append(now)
-            ends.append(stop)
+            if ranks and ranks[-1] == rank and ends[-1] == now:
+                ends[-1] = stop
+            else:
+                ranks.append(rank)
+                starts.append(now)
+                ends.append(stop)
             now = stop
 
     last = 0
-    rows = zip(line["eligible_ns"].to_list(), line["rank"].to_list(), line["until_ns"].to_list(), strict=True)
-    for begin, rank, over in rows:
+    for begin, rank in zip(begins, arrived, strict=True):
         serve(last, begin)
-        heappush(heap, (rank, over))
+        heappush(heap, rank)
         last = begin
     serve(last, 1 << 62)
     data = {"rank": ranks, "start_ns": starts, "end_ns": ends}
